@@ -1,0 +1,164 @@
+/**
+ * What the follower writes, and its decoder. A frame is a header line; only D is followed by bytes of a log.
+ *
+ *   V 1 CLOCK                                       hello: protocol version, the host's clock in seconds
+ *   S INODE OFFSET HEADLEN HEADSUM TAILLEN TAILSUM NAME   was there before the stream began: skipped up to OFFSET
+ *   B                                               all of those were named: the stream has begun
+ *   F INODE DEVICE OFFSET STATE NAME                the D frames that follow are of this file, from OFFSET;
+ *                                                   STATE new | known | shrunk
+ *   D OFFSET LENGTH \n LENGTH bytes                 bytes of the open file
+ *   H CLOCK OFFSET SIZE BEHIND                      heartbeat: of the open file, and unread bytes outside it
+ *   G INODE                                         this known file is gone
+ *   W CODE TEXT                                     waiting: missing | unreadable
+ *   X CODE TEXT                                     the follower gives up: tool | moved
+ *
+ * Bytes come in pieces of any size, cut anywhere. The decoder keeps at most one header line; the bytes of a log are
+ * handed on as views of the input, valid only during the call. Throws FOLLOWER_PROTOCOL on anything else.
+ */
+import { PgsluiceError } from '../base/errors.js';
+
+const HEADER_MAX_BYTES = 4608; // a name has at most 255 bytes, a path in a message 4096
+const LENGTH_MAX_BYTES = 64 * 1024 * 1024; // the follower sends 8 MiB at most
+const NEWLINE = 10;
+
+/**
+ * @typedef {{ type: 'hello', version: number, clock: number }} HelloFrame
+ * @typedef {{ type: 'skip', inode: string, offset: number, headLength: number, headSum: number, tailLength: number, tailSum: number, name: string }} SkipFrame
+ * @typedef {{ type: 'begun' }} BegunFrame
+ * @typedef {{ type: 'file', inode: string, device: string, offset: number, state: 'new' | 'known' | 'shrunk', name: string }} FileFrame
+ * @typedef {{ type: 'heartbeat', clock: number, offset: number, size: number, behind: number }} HeartbeatFrame
+ * @typedef {{ type: 'gone', inode: string }} GoneFrame
+ * @typedef {{ type: 'waiting', code: string, text: string }} WaitingFrame
+ * @typedef {{ type: 'failed', code: string, text: string }} FailedFrame
+ * @typedef {HelloFrame | SkipFrame | BegunFrame | FileFrame | HeartbeatFrame | GoneFrame | WaitingFrame | FailedFrame} Frame
+ */
+
+const NUMBER = '(0|[1-9][0-9]{0,15})'; // below 2^53
+const INODE = '([1-9][0-9]{0,19})';
+const patterns = {
+  V: new RegExp(`^V ${NUMBER} ${NUMBER}$`),
+  S: new RegExp(`^S ${INODE} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} (.+)$`),
+  B: /^B$/,
+  F: new RegExp(`^F ${INODE} ([0-9]{1,20}) ${NUMBER} (new|known|shrunk) (.+)$`),
+  D: new RegExp(`^D ${NUMBER} ${NUMBER}$`),
+  H: new RegExp(`^H ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER}$`),
+  G: new RegExp(`^G ${INODE}$`),
+  W: /^W ([a-z]+) ?(.*)$/,
+  X: /^X ([a-z]+) ?(.*)$/,
+};
+
+export class FrameDecoder {
+  #header = Buffer.allocUnsafe(HEADER_MAX_BYTES);
+  #headerLength = 0;
+  #bytesLeft = 0;
+  #offset = 0;
+  #onFrame;
+  #onBytes;
+
+  /**
+   * @param {(frame: Frame) => void} onFrame
+   * @param {(bytes: Uint8Array, offset: number) => void} onBytes a view, valid only during the call, and the offset
+   *   of its first byte in the open file
+   */
+  constructor(onFrame, onBytes) {
+    this.#onFrame = onFrame;
+    this.#onBytes = onBytes;
+  }
+
+  /** True between two frames: the input may end here without a frame having been cut. */
+  get idle() {
+    return this.#headerLength === 0 && this.#bytesLeft === 0;
+  }
+
+  /** @param {Uint8Array} chunk */
+  write(chunk) {
+    let position = 0;
+    while (position < chunk.length) {
+      if (this.#bytesLeft > 0) {
+        const end = Math.min(chunk.length, position + this.#bytesLeft);
+        const offset = this.#offset;
+        this.#bytesLeft -= end - position;
+        this.#offset += end - position;
+        this.#onBytes(chunk.subarray(position, end), offset);
+        position = end;
+        continue;
+      }
+      const newline = chunk.indexOf(NEWLINE, position);
+      const end = newline === -1 ? chunk.length : newline;
+      if (this.#headerLength + end - position > HEADER_MAX_BYTES) {
+        throw new PgsluiceError(
+          'FOLLOWER_PROTOCOL',
+          `a frame header is longer than ${HEADER_MAX_BYTES} bytes: something else than the follower answers`,
+        );
+      }
+      this.#header.set(chunk.subarray(position, end), this.#headerLength);
+      this.#headerLength += end - position;
+      if (newline === -1) return;
+      position = newline + 1;
+      const header = this.#header.toString('utf8', 0, this.#headerLength);
+      this.#headerLength = 0;
+      this.#decode(header);
+    }
+  }
+
+  /** @param {string} header */
+  #decode(header) {
+    const match = patterns[/** @type {keyof typeof patterns} */ (header[0])]?.exec(header);
+    if (!match) {
+      throw new PgsluiceError(
+        'FOLLOWER_PROTOCOL',
+        `not a frame: ${JSON.stringify(header.slice(0, 200))}; a shell profile on the host that prints something is the usual reason`,
+      );
+    }
+    const [, a = '', b = '', c = '', d = '', e = '', f = '', g = ''] = match;
+    switch (header[0]) {
+      case 'D': {
+        const length = Number(b);
+        if (length === 0 || length > LENGTH_MAX_BYTES) {
+          throw new PgsluiceError('FOLLOWER_PROTOCOL', `a frame of ${b} bytes`);
+        }
+        this.#offset = Number(a);
+        this.#bytesLeft = length;
+        return;
+      }
+      case 'V':
+        return this.#onFrame({ type: 'hello', version: Number(a), clock: Number(b) });
+      case 'S':
+        return this.#onFrame({
+          type: 'skip',
+          inode: a,
+          offset: Number(b),
+          headLength: Number(c),
+          headSum: Number(d),
+          tailLength: Number(e),
+          tailSum: Number(f),
+          name: g,
+        });
+      case 'B':
+        return this.#onFrame({ type: 'begun' });
+      case 'F':
+        return this.#onFrame({
+          type: 'file',
+          inode: a,
+          device: b,
+          offset: Number(c),
+          state: /** @type {FileFrame['state']} */ (d),
+          name: e,
+        });
+      case 'H':
+        return this.#onFrame({
+          type: 'heartbeat',
+          clock: Number(a),
+          offset: Number(b),
+          size: Number(c),
+          behind: Number(d),
+        });
+      case 'G':
+        return this.#onFrame({ type: 'gone', inode: a });
+      case 'W':
+        return this.#onFrame({ type: 'waiting', code: a, text: b });
+      default:
+        return this.#onFrame({ type: 'failed', code: a, text: b });
+    }
+  }
+}

@@ -1,0 +1,95 @@
+/**
+ * The one transaction of the data path: COPY the records and the rejected bytes, then advance the positions of their
+ * streams under their epochs, then COMMIT. Nothing else ever moves a position.
+ * Throws FENCED when a stream of the batch belongs to somebody else by now (nothing was stored), otherwise what
+ * PostgreSQL or the connection threw: then the outcome may be unknown, and only a new claim tells the position.
+ */
+import { from as copyFrom } from 'pg-copy-streams';
+import { PgsluiceError } from '../base/errors.js';
+import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
+
+/** @typedef {import('../codec/copy-buffer.js').CopyBuffer} CopyBuffer */
+/** @typedef {import('./positions.js').FilePosition} FilePosition */
+
+/**
+ * What a batch says of one stream.
+ * @typedef {object} StreamAdvance
+ * @property {number} epoch
+ * @property {boolean} begun
+ * @property {number} nextFileNo
+ * @property {Map<number, FilePosition>} files by file number, those that changed
+ */
+
+/**
+ * @param {import('pg').Client} client outside of a transaction
+ * @param {{ records: CopyBuffer, rejected: CopyBuffer, streams: Map<number, StreamAdvance> }} batch
+ */
+export async function commitBatch(client, { records, rejected, streams }) {
+  await client.query('BEGIN');
+  try {
+    if (records.rows > 0) await copy(client, 'record', records);
+    if (rejected.rows > 0) await copy(client, 'reject', rejected);
+    await advance(client, streams);
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => {});
+    throw error;
+  }
+  await client.query('COMMIT');
+}
+
+/** @param {import('pg').Client} client @param {string} table @param {CopyBuffer} rows */
+function copy(client, table, rows) {
+  return new Promise((resolve, reject) => {
+    const stream = client.query(copyFrom(`COPY pgsluice.${table} FROM STDIN (FORMAT binary)`));
+    stream.on('error', reject);
+    stream.on('finish', () => resolve(undefined));
+    stream.write(COPY_HEADER);
+    stream.write(rows.buffer.subarray(0, rows.length));
+    stream.end(COPY_TRAILER);
+  });
+}
+
+/** @param {import('pg').Client} client @param {Map<number, StreamAdvance>} streams */
+async function advance(client, streams) {
+  const ids = [...streams.keys()];
+  const advances = [...streams.values()];
+  const moved = await client.query({
+    name: 'advance-streams',
+    text: `UPDATE pgsluice.stream s
+              SET begun = v.begun, next_file_no = v.next_file_no, committed_at = now()
+             FROM unnest($1::int[], $2::bigint[], $3::bool[], $4::int[]) AS v(stream_id, epoch, begun, next_file_no)
+            WHERE s.stream_id = v.stream_id AND s.epoch = v.epoch`,
+    values: [ids, advances.map(a => a.epoch), advances.map(a => a.begun), advances.map(a => a.nextFileNo)],
+  });
+  if (moved.rowCount !== ids.length) {
+    throw new PgsluiceError(
+      'FENCED',
+      `${ids.length - (moved.rowCount ?? 0)} of ${ids.length} streams of a batch were assigned to another worker: nothing of the batch was stored`,
+    );
+  }
+  const files = ids.flatMap((id, index) => [...(advances[index]?.files.values() ?? [])].map(file => ({ id, file })));
+  if (files.length === 0) return;
+  await client.query({
+    name: 'advance-files',
+    text: `INSERT INTO pgsluice.file
+             (stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone)
+           SELECT * FROM unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[],
+                                $8::int[], $9::bigint[], $10::bool[])
+           ON CONFLICT (stream_id, file_no) DO UPDATE
+              SET name = excluded.name, "offset" = excluded."offset",
+                  head_length = excluded.head_length, head_sum = excluded.head_sum,
+                  tail_length = excluded.tail_length, tail_sum = excluded.tail_sum, gone = excluded.gone`,
+    values: [
+      files.map(({ id }) => id),
+      files.map(({ file }) => file.fileNo),
+      files.map(({ file }) => file.inode),
+      files.map(({ file }) => file.name),
+      files.map(({ file }) => file.offset),
+      files.map(({ file }) => file.headLength),
+      files.map(({ file }) => file.headSum),
+      files.map(({ file }) => file.tailLength),
+      files.map(({ file }) => file.tailSum),
+      files.map(({ file }) => file.gone),
+    ],
+  });
+}
