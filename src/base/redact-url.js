@@ -9,8 +9,9 @@
 /** A scheme has at most 30 characters here, so that a long line of letters is searched in linear time. */
 const URL_IN_TEXT = /[a-z][a-z0-9+.-]{0,29}:\/\/\S+/gi;
 
-// `password=` and `sslpassword=` of a URL's query or of a libpq connection string (34.1.1 of the manual).
-const PASSWORD_PARAMETER = /(password\s*=\s*)('(?:\\.|[^'\\])*'?|"[^"]*"?|[^&\s]+)/gi;
+// `password=` and `sslpassword=` of a URL's query or of a libpq connection string ("Connection Strings" in the manual). After a
+// quote everything goes: a group repeated over each character of a long text would exhaust the stack.
+const PASSWORD_PARAMETER = /(password\s*=\s*)[^&\s'"]*(?:['"].*)?/gis;
 
 /**
  * @param {string} url one URL, or what was written where a URL belongs

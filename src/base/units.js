@@ -57,7 +57,7 @@ export function parseSize(value) {
 
 /**
  * @param {number} bytes a whole number, not negative
- * @returns {string} the shortest exact form: 67108864 -> '64MiB', 1000000000 -> '1GB', 513 -> '513B'
+ * @returns {string} in the largest unit that is exact: 67108864 -> '64MiB', 1000000000 -> '1GB', 513 -> '513B'
  */
 export function formatSize(bytes) {
   return formatQuantity(bytes, SIZE_UNITS);
@@ -74,7 +74,7 @@ export function parseDuration(value) {
 
 /**
  * @param {number} ms whole milliseconds, not negative
- * @returns {string} the shortest exact form: 60000 -> '1min', 1500 -> '1500ms'
+ * @returns {string} in the largest unit that is exact: 60000 -> '1min', 1500 -> '1500ms'
  */
 export function formatDuration(ms) {
   return formatQuantity(ms, DURATION_UNITS);
@@ -90,7 +90,7 @@ export function parseBitrate(value) {
 
 /**
  * @param {number} bitsPerSecond a whole number, not negative
- * @returns {string} the shortest exact form: 1000000 -> '1Mbit/s'
+ * @returns {string} in the largest unit that is exact: 1000000 -> '1Mbit/s'
  */
 export function formatBitrate(bitsPerSecond) {
   return formatQuantity(bitsPerSecond, BITRATE_UNITS);
@@ -132,10 +132,9 @@ function formatQuantity(value, units) {
     throw new RangeError(`a quantity must be a whole number that is not negative, got ${value}`);
   }
   let best = '';
+  // From the smallest, which is 1 and always exact, to the largest.
   for (const [name, unit] of units) {
-    if (best !== '' && (value === 0 || value % unit !== 0)) continue;
-    const text = `${value / unit}${name}`;
-    if (best === '' || text.length <= best.length) best = text;
+    if (best === '' || (value !== 0 && value % unit === 0)) best = `${value / unit}${name}`;
   }
   return best;
 }

@@ -23,7 +23,7 @@ import { TYPES } from './types.js';
 /**
  * @typedef {object} LoadedConfig
  * @property {Config} config
- * @property {Readonly<Record<string, string>>} origins key such as 'batch.max_bytes' -> 'default', 'FILE:LINE' or
+ * @property {Readonly<Record<string, string>>} origins printable; key such as 'batch.max_bytes' -> 'default', 'FILE:LINE' or
  *   the name of an environment variable
  * @property {string | null} file the file that was read, absolute; null when there was none
  */

@@ -6,14 +6,14 @@
  * @param {string} name what was written, such as 'batch.max_byte'
  * @param {readonly string[]} known
  * @returns {string | null} the closest of them, or null when none is close: more than a third of its characters
- *   would have to change
+ *   would have to change (or more than two, as two are needed where letters changed places)
  */
 export function nearest(name, known) {
   const lower = name.toLowerCase();
   let best = null;
   let bestDistance = Infinity;
   for (const candidate of known) {
-    const allowed = Math.max(1, Math.floor(candidate.length / 3));
+    const allowed = Math.max(candidate.length > 3 ? 2 : 1, Math.floor(candidate.length / 3));
     // Their lengths alone differ by more: also keeps very long names cheap.
     if (Math.abs(candidate.length - lower.length) > allowed) continue;
     const distance = editDistance(lower, candidate.toLowerCase());

@@ -172,7 +172,7 @@ export const OPTIONS = [
     because: 'no link is faster',
     about: 'A host with transport "auto" that sends more than this moves to OpenSSH.',
     arithmetic:
-      'At 1 Mbit/s (0.125 MB/s) reading through ssh2 costs 0.03 % of a processor and 50 KB of memory a host, so 1000 such hosts take a third of a processor; OpenSSH reads five times cheaper but takes 1.4 MB or more a host.',
+      'At 1 Mbit/s (0.125 MB/s) reading through ssh2 costs 0.03 % of a processor and 50 KB of memory a host, so 1000 such hosts take a third of a processor; through OpenSSH it costs a worker a fifth of that, but 1.4 MB or more a host.',
   },
   {
     key: 'transport.ssh2_below',
@@ -192,7 +192,7 @@ export const OPTIONS = [
     min: '64KiB',
     max: '256MiB',
     because: 'below, the cost of a commit dominates; above, memory is spent for nothing',
-    about: 'A batch is committed when it has this size,',
+    about: 'A batch is committed when it has this size.',
     arithmetic: 'COPY of logged rows runs at about 125 MB/s, so 8 MiB are 65 ms beside a commit of a few.',
   },
   {
@@ -203,7 +203,7 @@ export const OPTIONS = [
     min: '10ms',
     max: '60s',
     because: 'below, nearly every record is a commit of its own; above, what is queried is old',
-    about: 'or when its oldest record has waited this long.',
+    about: 'A batch is committed when its oldest record has waited this long, whatever its size.',
   },
   {
     key: 'batch.max_record_bytes',

@@ -23,7 +23,7 @@ export function configToToml(loaded) {
   for (const { section, key, value, origin } of shownOptions(loaded)) {
     if (section !== table) lines.push('', `[${section}]`);
     table = section;
-    lines.push(`${stringify({ [key]: value }).trim()} # ${printable(origin)}`);
+    lines.push(`${stringify({ [key]: value }).trim()} # ${origin}`);
   }
   return `${lines.join('\n')}\n`;
 }
