@@ -76,18 +76,20 @@ export function childEnvironment() {
 }
 
 /**
- * Makes sure that the account can enter a directory and make files in it.
+ * Makes sure that the account can enter a directory and, if so asked, make files in it.
+ * @param {'enter' | 'write'} access
  * @param {string} directory absolute
  * @param {Account | undefined} account undefined: the caller itself
  * @param {string} option the option that moves it elsewhere, for the message
  * @throws {PgsluiceError} DIRECTORY_UNUSABLE, which names the parent that is closed
  */
-export async function requireWritable(directory, account, option) {
+export async function requireAccess(access, directory, account, option) {
   const parents = [];
   for (let at = directory; at !== path.dirname(at); at = path.dirname(at)) parents.unshift(at);
   const probe =
-    'for d; do [ -x "$d" ] || { printf "cannot enter %s" "$d"; exit; }; done; [ -w "$d" ] || printf "cannot write to %s" "$d"';
-  const { stdout } = await run('/bin/sh', ['-c', probe, 'sh', ...parents], account);
+    'access=$1; shift; for d; do [ -x "$d" ] || { printf "cannot enter %s" "$d"; exit; }; done; ' +
+    '[ "$access" = enter ] || [ -w "$d" ] || printf "cannot write to %s" "$d"';
+  const { stdout } = await run('/bin/sh', ['-c', probe, 'sh', access, ...parents], account);
   if (stdout === '') return;
   const who = account ? `uid ${account.uid}, which PostgreSQL runs as,` : 'this user';
   throw new PgsluiceError(

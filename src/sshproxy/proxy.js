@@ -1,0 +1,188 @@
+/**
+ * sshproxy's parts put together: a connection a host, a FIFO and a session a stream. Log bytes never enter this
+ * process: ssh writes them into the FIFO itself.
+ * A channel is one attempt of one stream: fifo made -> opened by the worker -> ssh started -> ended, reported once.
+ */
+import { execFile } from 'node:child_process';
+import { closeSync, constants, openSync, rmSync } from 'node:fs';
+import { join } from 'node:path';
+import { promisify } from 'node:util';
+import { PgsluiceError } from '../base/errors.js';
+import { createLogger } from '../base/logger.js';
+import { ConnectGate } from './connect-gate.js';
+import { HostConnection } from './host-connection.js';
+
+/** @typedef {import('../ipc/messages.js').ToProxy} ToProxy */
+/** @typedef {import('../ipc/messages.js').FromProxy} FromProxy */
+/** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
+/** @typedef {import('../ipc/messages.js').ProxySettings} ProxySettings */
+
+/**
+ * @typedef {object} Channel
+ * @property {HostSpec} host
+ * @property {number} streamId
+ * @property {number} attempt
+ * @property {string} command
+ * @property {string} input
+ * @property {string} path of the FIFO; '' once it is unlinked
+ * @property {import('../system-ssh/client.js').MuxStream | null} stream
+ * @property {boolean} ended
+ */
+
+const STATUS_MS = 1_000;
+const run = promisify(execFile);
+
+export class SshProxy {
+  #settings;
+  #send;
+  #log;
+  #gate;
+  /** @type {Map<number, HostConnection>} */
+  #hosts = new Map();
+  /** @type {Map<string, Channel>} */
+  #channels = new Map();
+  #stats = { connections: 0, connects: 0, failures: /** @type {Record<string, number>} */ ({}) };
+  #fifoCount = 0;
+  /** @type {NodeJS.Timeout} */
+  #ticker;
+
+  /** @param {ProxySettings} settings @param {(message: FromProxy) => void} send */
+  constructor(settings, send) {
+    this.#settings = settings;
+    this.#send = send;
+    this.#log = createLogger({ name: 'sshproxy', level: settings.logLevel });
+    this.#gate = new ConnectGate(settings.connectRate);
+    this.#ticker = setInterval(() => this.#report(), STATUS_MS);
+    send({ type: 'ready' });
+  }
+
+  /** @param {ToProxy} message */
+  handle(message) {
+    switch (message.type) {
+      case 'open': {
+        const { host, streamId, attempt, command, input } = message;
+        const channel = { host, streamId, attempt, command, input, path: '', stream: null, ended: false };
+        this.#channels.set(keyOf(channel), channel);
+        this.#makeFifo(channel).catch(error => this.#end(channel, error));
+        return;
+      }
+      case 'opened': {
+        const channel = this.#channels.get(keyOf(message));
+        if (channel) this.#startSession(channel).catch(error => this.#end(channel, error));
+        return;
+      }
+      case 'close': {
+        const channel = this.#channels.get(keyOf(message));
+        if (channel) this.#end(channel, null);
+        return;
+      }
+      case 'forget':
+        this.#hosts.get(message.hostId)?.end();
+        this.#hosts.delete(message.hostId);
+        return;
+      default:
+    }
+  }
+
+  stop() {
+    clearInterval(this.#ticker);
+    for (const channel of this.#channels.values()) this.#end(channel, null);
+    for (const host of this.#hosts.values()) host.end();
+  }
+
+  /** @param {Channel} channel */
+  async #makeFifo(channel) {
+    this.#fifoCount += 1;
+    const path = join(this.#settings.directory, `fifo-${process.pid}-${this.#fifoCount}`);
+    await run('mkfifo', ['-m', '600', path]);
+    channel.path = path;
+    if (channel.ended) {
+      this.#unlink(channel);
+      return;
+    }
+    const { streamId, attempt } = channel;
+    this.#send({ type: 'fifo', streamId, attempt, path });
+  }
+
+  /** @param {Channel} channel whose FIFO the worker has open for reading */
+  async #startSession(channel) {
+    // Succeeds at once because there is a reader; from here on the two ends find each other without the name.
+    const fd = openSync(channel.path, constants.O_WRONLY | constants.O_NONBLOCK);
+    try {
+      this.#unlink(channel);
+      const stream = await this.#hostConnection(channel.host).exec(channel.command, fd);
+      if (channel.ended) {
+        stream.destroy();
+        return;
+      }
+      channel.stream = stream;
+      this.#watch(channel, stream);
+    } finally {
+      closeSync(fd);
+    }
+  }
+
+  /** @param {Channel} channel @param {import('../system-ssh/client.js').MuxStream} stream */
+  #watch(channel, stream) {
+    let words = '';
+    let how = 'ended';
+    stream.stderr?.on('data', (/** @type {Buffer} */ chunk) => (words = (words + String(chunk)).slice(-500)));
+    stream.on('exit', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
+      how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
+    });
+    stream.on('error', (/** @type {Error} */ error) => this.#end(channel, error));
+    stream.on('close', () => {
+      const text = `${channel.host.name}: the follower ${how}${words.trim() ? `: ${words.trim()}` : ''}`;
+      this.#end(channel, new PgsluiceError('FOLLOWER_FAILED', text));
+    });
+    stream.end(channel.input);
+  }
+
+  /** @param {HostSpec} spec */
+  #hostConnection(spec) {
+    const existing = this.#hosts.get(spec.hostId);
+    if (existing?.serves(spec)) return existing;
+    existing?.end();
+    const host = new HostConnection(spec, this.#settings, this.#gate, this.#stats);
+    this.#hosts.set(spec.hostId, host);
+    return host;
+  }
+
+  /**
+   * @param {Channel} channel
+   * @param {unknown} error null: the worker wanted it
+   */
+  #end(channel, error) {
+    if (channel.ended) return;
+    channel.ended = true;
+    this.#channels.delete(keyOf(channel));
+    this.#unlink(channel);
+    channel.stream?.destroy();
+    if (error === null) return;
+    const known =
+      error instanceof PgsluiceError
+        ? error
+        : new PgsluiceError('SSH_PROTOCOL', `${channel.host.name}: ${/** @type {Error} */ (error).message}`);
+    this.#log.debug({ host: channel.host.name, stream: channel.streamId, code: known.code }, known.message);
+    const { streamId, attempt } = channel;
+    this.#send({ type: 'closed', streamId, attempt, error: { code: known.code, message: known.message } });
+  }
+
+  /** @param {Channel} channel */
+  #unlink(channel) {
+    if (channel.path !== '') rmSync(channel.path, { force: true });
+    channel.path = '';
+  }
+
+  #report() {
+    const { connections, connects, failures } = this.#stats;
+    const sessions = [...this.#channels.values()].filter(channel => channel.stream).length;
+    this.#send({
+      type: 'status',
+      status: { connections, sessions, connects, failures, rssBytes: process.memoryUsage.rss() },
+    });
+  }
+}
+
+/** @param {{ streamId: number, attempt: number }} channel */
+const keyOf = ({ streamId, attempt }) => `${streamId} ${attempt}`;

@@ -1,0 +1,402 @@
+/**
+ * The PostgreSQL that pgsluice runs by itself: <dataDir>/postgres, on a Unix socket in a directory of its own
+ * with mode 0700, without TCP. pg_ctl starts it outside our process group, so it outlives a kill -9 of the
+ * daemon and is found again by its socket. Used by the daemon and by commands, several of which may start and
+ * stop it at the same time: there is no lock of ours, whoever loses waits for the server of whoever won.
+ * Who called ensureRunning() holds a lease: a connection with a shared advisory lock, which its process gives
+ * back however it ends. stop({ ifUnused }) shuts down only while it holds that lock alone.
+ * Throws PgsluiceError EMBEDDED_FAILED, STORAGE_UNFIT or DIRECTORY_UNUSABLE.
+ */
+import { constants, mkdir, open, realpath, stat } from 'node:fs/promises';
+import path from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { Client, escapeIdentifier } from 'pg';
+import { PgsluiceError } from '../../base/errors.js';
+import { findBinaries } from './binaries.js';
+import { USER, ensureCluster, keyLine, writeSettings } from './cluster.js';
+import { removeStaleLock, runningPostmaster } from './postmaster.js';
+import {
+  chooseAccount,
+  dropOtherCopies,
+  errorCode,
+  reachableBinaries,
+  requireAccess,
+  run,
+} from './run-as.js';
+import { prepareLog, readLogSince, trimLog } from './server-log.js';
+
+const DATABASE = 'pgsluice';
+/** The socket is alone in its directory, so the port is only a part of its name. */
+const PORT = 5432;
+/** sizeof(sockaddr_un.sun_path) - 1, of Linux and of the BSDs. */
+const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103;
+const POLL_MS = 50;
+const CONNECT_TIMEOUT_MS = 10_000;
+/** Crash recovery replays up to max_wal_size: minutes on a slow disk. */
+const START_TIMEOUT_MS = 600_000;
+const STOP_TIMEOUT_MS = 300_000;
+const LEASE_NAME = 'pgsluice embedded';
+/** Two-key advisory lock, "pgsl" and 1; shared: in use, exclusive: being shut down. */
+const LEASE_LOCK = '1885827948, 1';
+
+/** The loser of two starts, and a start beside the last children of a postmaster that was killed. */
+const TRY_AGAIN = /lock file ".*" already exists|lock file ".*" is empty|pre-existing shared memory block/;
+
+/** How long such a start is repeated. */
+const TRY_AGAIN_MS = 60_000;
+const TRY_AGAIN_DELAY_MS = 500;
+/** pg_ctl hands its paths to /bin/sh in double quotes. */
+const UNSAFE_IN_SHELL = /["$`\\\n]/;
+
+/** SQLSTATEs of a server that starts or goes down, and the errors of a connection that it took with it. */
+const PASSING = new Set(['57P01', '57P02', '57P03', 'ECONNRESET', 'EPIPE', 'EAGAIN']);
+/** What pg says, without a code, when the connection ends or stalls before it is ready. */
+const PASSING_MESSAGE = /connection terminated|timeout expired/i;
+const ABSENT = new Set(['ENOENT', 'ECONNREFUSED']);
+
+/** @typedef {{ host: string, port: number, user: string, database: string }} Endpoint */
+
+export class EmbeddedPostgres {
+  /** @type {Client | undefined} */
+  #lease;
+  /** @type {Promise<Endpoint & { started: boolean }> | undefined} */
+  #starting;
+
+  /**
+   * @param {object} options
+   * @param {string} options.dataDir pgsluice's data directory (made if missing)
+   * @param {string} options.socketDir a directory for the socket alone; becomes 0700 and, as root, the property
+   *   of the account that runs PostgreSQL
+   * @param {Record<string, string>} [options.settings] of postgresql.conf, stronger than our defaults
+   * @param {() => Promise<import('./binaries.js').Binaries>} [options.find] where the programs come from
+   */
+  constructor({ dataDir, socketDir, settings = {}, find = findBinaries }) {
+    this.dataDir = path.resolve(dataDir);
+    this.clusterDir = path.join(this.dataDir, 'postgres');
+    this.logFile = path.join(this.dataDir, 'postgres.log');
+    this.socketDir = path.resolve(socketDir);
+    this.settings = settings;
+    this.find = find;
+  }
+
+  /**
+   * Finds or starts the server, makes the cluster and the database if they are missing, and takes a lease.
+   * The lease does not keep the process alive. Call it again whenever the storage has become unreachable.
+   * @returns {Promise<Endpoint & { started: boolean }>} started: by this call
+   * @throws {PgsluiceError}
+   */
+  ensureRunning() {
+    this.#starting ??= this.#ensureRunning()
+      .catch(error => {
+        if (error instanceof PgsluiceError) throw error;
+        throw this.#failure(error instanceof Error ? error.message : String(error), error);
+      })
+      .finally(() => (this.#starting = undefined));
+    return this.#starting;
+  }
+
+  /**
+   * Gives the lease back, and shuts the server down (fast). Close your own connections first.
+   * @param {{ ifUnused?: boolean }} [options] ifUnused: only when nobody else holds a lease and no other client
+   *   whose application_name starts with "pgsluice" is connected
+   * @returns {Promise<boolean>} whether the server was shut down by this call
+   * @throws {PgsluiceError} EMBEDDED_FAILED when it does not end
+   */
+  async stop({ ifUnused = false } = {}) {
+    await this.#starting?.catch(() => undefined);
+    const lease = this.#lease;
+    try {
+      if (ifUnused && !(lease && (await isUnused(lease)))) return false;
+      return await this.#shutDown();
+    } finally {
+      this.#lease = undefined;
+      await lease?.end().catch(() => undefined);
+    }
+  }
+
+  /**
+   * Keeps <dataDir>/postgres.log bounded: beyond 16 MiB it moves to postgres.log.1 and begins again. Every
+   * start does this; a daemon calls it now and then.
+   */
+  trimLog() {
+    return trimLog(this.logFile);
+  }
+
+  async #ensureRunning() {
+    this.#checkPaths();
+    let started = false;
+    let socketDir = this.socketDir;
+    let retryEnd = Infinity;
+    for (const end = Date.now() + START_TIMEOUT_MS; Date.now() < end; await sleep(POLL_MS)) {
+      const state = await this.#connect(socketDir);
+      if (state === 'connected') {
+        return { host: this.#lease?.host ?? socketDir, port: PORT, user: USER, database: DATABASE, started };
+      }
+      if (state === 'passing') continue;
+      const postmaster = await runningPostmaster(this.clusterDir);
+      if (!postmaster) {
+        socketDir = this.socketDir;
+        const failure = await this.#start();
+        started = failure === undefined;
+        if (failure) {
+          retryEnd = Math.min(retryEnd, Date.now() + TRY_AGAIN_MS);
+          if (Date.now() > retryEnd) throw failure;
+          await sleep(TRY_AGAIN_DELAY_MS);
+        }
+      } else if (postmaster.status === 'ready' && !(await hasSocket(socketDir))) {
+        // It listens elsewhere because runtime_dir has changed, or something has cleaned its socket away.
+        if (socketDir !== postmaster.socketDir && (await hasSocket(postmaster.socketDir))) {
+          socketDir = postmaster.socketDir;
+        } else {
+          await this.#shutDown();
+        }
+      }
+    }
+    throw this.#failure(
+      `no connection after ${START_TIMEOUT_MS / 1000} s, it may still be recovering; try again`,
+    );
+  }
+
+  /**
+   * One try to connect and to take the lease.
+   * @param {string} host
+   * @returns {Promise<'connected' | 'absent' | 'passing'>}
+   */
+  async #connect(host) {
+    if (this.#lease) {
+      // A server that has gone unnoticed must not be reported as running.
+      const lease = this.#lease;
+      if (await answers(lease)) return 'connected';
+      this.#lease = undefined;
+      await lease.end().catch(() => undefined);
+    }
+    const client = newClient(host, DATABASE);
+    client.on('error', () => {
+      if (this.#lease === client) this.#lease = undefined;
+    });
+    try {
+      await client.connect();
+      await this.#requireOurCluster(client);
+      await client.query(`SELECT pg_advisory_lock_shared(${LEASE_LOCK})`);
+      holdProcess(client, false);
+      this.#lease = client;
+      return 'connected';
+    } catch (error) {
+      await client.end().catch(() => undefined);
+      if (error instanceof PgsluiceError) throw error;
+      const code = errorCode(error);
+      if (ABSENT.has(code)) return 'absent';
+      if (code === '3D000') {
+        await createDatabase(host);
+        return 'passing';
+      }
+      if (isPassing(error)) return 'passing';
+      if (code === 'EACCES') {
+        throw new PgsluiceError(
+          'DIRECTORY_UNUSABLE',
+          `${host} belongs to another user: run pgsluice as the user of the daemon, or set daemon.runtime_dir`,
+          { cause: error },
+        );
+      }
+      throw error;
+    }
+  }
+
+  /** @returns {Promise<PgsluiceError | undefined>} why not, when somebody else was faster or the last one lingers */
+  async #start() {
+    const account = await chooseAccount(this.clusterDir);
+    for (const directory of [this.dataDir, this.socketDir]) {
+      await mkdir(directory, { recursive: true, mode: account ? 0o711 : 0o700 });
+    }
+    if (account) await alter(this.dataDir, async (handle, { mode }) => handle.chmod(mode | 0o111));
+    await alter(this.socketDir, async (handle, { uid }) => {
+      await handle.chmod(0o700);
+      if (account && account.uid !== uid) await handle.chown(account.uid, account.gid);
+    });
+    await requireAccess(account ? 'enter' : 'write', this.dataDir, account, 'daemon.data_dir');
+    await requireAccess('write', this.socketDir, account, 'daemon.runtime_dir');
+    const binaries = await reachableBinaries(await this.find(), account, this.dataDir);
+    await ensureCluster(this.clusterDir, binaries, account);
+    await writeSettings(this.clusterDir, binaries, account, this.socketDir, PORT, this.settings);
+    await removeStaleLock(path.join(this.clusterDir, 'postmaster.pid'));
+    await removeStaleLock(path.join(this.socketDir, `${socketName}.lock`));
+    const before = await prepareLog(this.logFile, account);
+    const timeout = String(START_TIMEOUT_MS / 1000);
+    const args = ['start', '--silent', '-w', '-t', timeout, '-D', this.clusterDir, '-l', this.logFile];
+    const { code, stdout, stderr } = await run(binaries.pg_ctl, args, account);
+    if (code === 0) {
+      await dropOtherCopies(this.dataDir, binaries);
+      return undefined;
+    }
+    const tail = await readLogSince(this.logFile, before);
+    const said = tail || stdout + stderr;
+    const failure = this.#failure(keyLine(said), new Error(said));
+    if (TRY_AGAIN.test(tail) || (await runningPostmaster(this.clusterDir))) return failure;
+    throw failure;
+  }
+
+  /** @returns {Promise<boolean>} false: it did not run */
+  async #shutDown() {
+    const running = await runningPostmaster(this.clusterDir);
+    if (!running) return false;
+    // SIGINT is pg_ctl's "fast": it needs neither the programs nor the account.
+    try {
+      process.kill(running.pid, 'SIGINT');
+    } catch (error) {
+      if (errorCode(error) !== 'ESRCH') throw this.#stuck(running.pid, error);
+    }
+    for (const end = Date.now() + STOP_TIMEOUT_MS; Date.now() < end; await sleep(POLL_MS)) {
+      if ((await runningPostmaster(this.clusterDir))?.pid !== running.pid) return true;
+    }
+    throw this.#stuck(running.pid);
+  }
+
+  #checkPaths() {
+    if (UNSAFE_IN_SHELL.test(this.dataDir)) {
+      throw new PgsluiceError(
+        'DIRECTORY_UNUSABLE',
+        `${JSON.stringify(this.dataDir)} has a character that pg_ctl cannot take (" $ \` \\): set daemon.data_dir`,
+      );
+    }
+    const socket = path.join(this.socketDir, socketName);
+    if (Buffer.byteLength(socket) <= SOCKET_PATH_MAX_BYTES) return;
+    throw new PgsluiceError(
+      'DIRECTORY_UNUSABLE',
+      `The socket path ${socket} is longer than ${SOCKET_PATH_MAX_BYTES} bytes: set daemon.runtime_dir to a shorter one`,
+    );
+  }
+
+  /** @param {Client} client */
+  async #requireOurCluster(client) {
+    const { rows } = await client.query(`SELECT current_setting('data_directory') AS directory`);
+    const theirs = String(rows[0].directory);
+    const ours = await realpath(this.clusterDir).catch(() => this.clusterDir);
+    if ((await realpath(theirs).catch(() => theirs)) === ours) return;
+    throw new PgsluiceError(
+      'DIRECTORY_UNUSABLE',
+      `The PostgreSQL in ${this.socketDir} serves ${theirs} and not ${ours}: set daemon.runtime_dir to another directory`,
+    );
+  }
+
+  /**
+   * @param {number} pid
+   * @param {unknown} [cause]
+   */
+  #stuck(pid, cause) {
+    const message = `The embedded PostgreSQL (pid ${pid}) does not shut down; see ${this.logFile}`;
+    return new PgsluiceError('EMBEDDED_FAILED', message, { cause });
+  }
+
+  /**
+   * @param {string} what
+   * @param {unknown} [cause]
+   */
+  #failure(what, cause) {
+    const message = `The embedded PostgreSQL in ${this.clusterDir} did not start: ${what}; see ${this.logFile}`;
+    return new PgsluiceError('EMBEDDED_FAILED', message, { cause });
+  }
+}
+
+const socketName = `.s.PGSQL.${PORT}`;
+
+/**
+ * @param {string} host
+ * @param {string} database
+ */
+function newClient(host, database) {
+  const connection = { host, port: PORT, user: USER, database, ssl: false };
+  return new Client({
+    ...connection,
+    application_name: LEASE_NAME,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+  });
+}
+
+/** @param {string} host */
+async function createDatabase(host) {
+  const client = newClient(host, 'postgres');
+  client.on('error', () => {}); // the query fails as well
+  try {
+    await client.connect();
+    await client.query(`CREATE DATABASE ${escapeIdentifier(DATABASE)} TEMPLATE template0`);
+  } catch (error) {
+    // 42P04, or 23505 when both got that far: another caller has made it. A server that ends is met again.
+    if (!['42P04', '23505'].includes(errorCode(error)) && !isPassing(error)) throw error;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+/** @param {Client} client */
+async function answers(client) {
+  holdProcess(client, true);
+  try {
+    await client.query('SELECT 1');
+    return true;
+  } catch {
+    return false;
+  } finally {
+    holdProcess(client, false);
+  }
+}
+
+/**
+ * Whether an open connection keeps the process from ending; needed while an answer is awaited.
+ * @param {Client} client pg has ref() and unref(), its types have not
+ * @param {boolean} held
+ */
+function holdProcess(client, held) {
+  const method = Reflect.get(client, held ? 'ref' : 'unref');
+  if (typeof method === 'function') method.call(client);
+}
+
+/** @param {unknown} error */
+function isPassing(error) {
+  const code = errorCode(error);
+  return PASSING.has(code) || (code === '' && error instanceof Error && PASSING_MESSAGE.test(error.message));
+}
+
+/**
+ * Changes mode or owner of a directory, never through a symbolic link: root may do this in a directory of
+ * another account.
+ * @param {string} directory
+ * @param {(handle: import('node:fs/promises').FileHandle, stats: import('node:fs').Stats) => Promise<void>} change
+ */
+async function alter(directory, change) {
+  const handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
+  try {
+    await change(handle, await handle.stat());
+  } finally {
+    await handle.close();
+  }
+}
+
+/**
+ * Turns our lease into the exclusive lock, which new leases then wait for until the server is down.
+ * @param {Client} lease
+ * @returns {Promise<boolean>} false: somebody uses the server, or it is down
+ */
+async function isUnused(lease) {
+  holdProcess(lease, true);
+  try {
+    await lease.query(`SELECT pg_advisory_unlock_shared(${LEASE_LOCK})`);
+    // Other leases are seen by their locks: counting them would let two that stop at once both stay away.
+    const { rows } = await lease.query(
+      `SELECT pg_try_advisory_lock(${LEASE_LOCK}) AND NOT EXISTS (
+         SELECT FROM pg_stat_activity
+         WHERE application_name LIKE 'pgsluice%' AND application_name <> $1 AND pid <> pg_backend_pid()
+       ) AS unused`,
+      [LEASE_NAME],
+    );
+    return rows[0].unused === true;
+  } catch {
+    return false;
+  }
+}
+
+/** @param {string} directory */
+async function hasSocket(directory) {
+  return (
+    directory !== '' && (await stat(path.join(directory, socketName)).catch(() => undefined)) !== undefined
+  );
+}

@@ -1,0 +1,139 @@
+/**
+ * Runs the follower over a connection that the ssh2 package holds inside this process: 50 KB a host instead of a
+ * process, for quiet hosts. The host key is checked against the same managed known_hosts file that OpenSSH uses.
+ */
+import { readFileSync } from 'node:fs';
+import { userInfo } from 'node:os';
+import ssh2 from 'ssh2';
+import { PgsluiceError } from '../base/errors.js';
+
+/** @typedef {import('./fifo.js').ByteSource} ByteSource */
+/** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
+
+/**
+ * @param {HostSpec} host
+ * @param {{ command: string, input: string, connectTimeoutMs: number }} follower
+ * @param {{ onChunk: (chunk: Buffer) => void, onEnd: (error: PgsluiceError | null) => void }} handlers
+ * @returns {ByteSource}
+ */
+export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChunk, onEnd }) {
+  const client = new ssh2.Client();
+  let open = true;
+  let paused = false;
+  let words = '';
+  /** @type {PgsluiceError | null} */
+  let hostKeyError = null;
+  /** @type {import('ssh2').ClientChannel | null} */
+  let channel = null;
+
+  /** @param {PgsluiceError} error */
+  const ended = error => {
+    if (!open) return;
+    open = false;
+    client.end();
+    onEnd(error);
+  };
+  client.on('error', error => ended(hostKeyError ?? connectionError(host, error)));
+  client.on('close', () => ended(new PgsluiceError('SSH_PROTOCOL', `${host.name}: the SSH connection was closed`)));
+  client.on('ready', () => {
+    client.exec(command, (error, stream) => {
+      if (error) {
+        ended(new PgsluiceError('SSH_SESSION_REFUSED', `${host.name}: ${error.message}`, { cause: error }));
+        return;
+      }
+      channel = stream;
+      if (paused) stream.pause();
+      stream.on('data', (/** @type {Buffer} */ chunk) => {
+        if (open) onChunk(chunk);
+      });
+      stream.stderr.on('data', chunk => (words = (words + String(chunk)).slice(-500)));
+      stream.on('close', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
+        const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
+        ended(
+          new PgsluiceError('FOLLOWER_FAILED', `${host.name}: the follower ${how}${words ? `: ${words.trim()}` : ''}`),
+        );
+      });
+      stream.on('error', (/** @type {Error} */ cause) => ended(connectionError(host, cause)));
+      stream.end(input);
+    });
+  });
+
+  try {
+    if (host.jumpHosts.length > 0) {
+      throw new PgsluiceError('NOT_SUPPORTED', `${host.name}: jump hosts need transport openssh`);
+    }
+    const pinned = pinnedKeys(host);
+    client.connect({
+      host: host.address,
+      port: host.port,
+      username: host.username ?? userInfo().username,
+      ...(host.identityFile === null ? agent() : { privateKey: readFileSync(host.identityFile) }),
+      readyTimeout: connectTimeoutMs,
+      keepaliveInterval: 10_000,
+      keepaliveCountMax: 3,
+      algorithms: { serverHostKey: pinned.algorithms },
+      hostVerifier: (/** @type {Buffer} */ key) => {
+        if (pinned.blobs.some(blob => blob.equals(key))) return true;
+        hostKeyError = new PgsluiceError(
+          pinned.blobs.length === 0 ? 'SSH_HOST_KEY_UNKNOWN' : 'SSH_HOST_KEY_CHANGED',
+          `${host.name}: the SSH server shows a key that is not the pinned one: if that is right, give the new one with --host-key`,
+        );
+        return false;
+      },
+    });
+  } catch (error) {
+    const known = error instanceof PgsluiceError ? error : connectionError(host, /** @type {Error} */ (error));
+    setImmediate(() => ended(known));
+  }
+
+  return {
+    pause() {
+      paused = true;
+      channel?.pause();
+    },
+    resume() {
+      paused = false;
+      channel?.resume();
+    },
+    close() {
+      open = false;
+      client.destroy();
+    },
+  };
+}
+
+/** @returns {{ agent?: string }} */
+function agent() {
+  const socket = process.env['SSH_AUTH_SOCK'];
+  return socket === undefined ? {} : { agent: socket };
+}
+
+/**
+ * The managed file's lines: alias, key type, base64 key.
+ * @param {HostSpec} host
+ */
+function pinnedKeys(host) {
+  const lines = readFileSync(host.knownHostsFile, 'utf8')
+    .split('\n')
+    .map(line => line.split(' '))
+    .filter(([alias]) => alias === host.hostKeyAlias);
+  const types = new Set(lines.map(([, type = '']) => type));
+  // An RSA key signs with either hash; the type in known_hosts is the same for both.
+  const algorithms = [...types].flatMap(type => (type === 'ssh-rsa' ? ['rsa-sha2-512', 'rsa-sha2-256'] : [type]));
+  return {
+    blobs: lines.map(([, , key = '']) => Buffer.from(key, 'base64')),
+    algorithms: /** @type {import('ssh2').ServerHostKeyAlgorithm[]} */ (algorithms),
+  };
+}
+
+/** @param {HostSpec} host @param {Error & { level?: string }} error */
+function connectionError(host, error) {
+  const where = `${host.name} (${host.address}:${host.port})`;
+  if (error.level === 'client-authentication') {
+    return new PgsluiceError('SSH_AUTH_REFUSED', `${where}: ${error.message}`, { cause: error });
+  }
+  if (error.level === 'client-socket' || error.level === 'client-timeout') {
+    return new PgsluiceError('SSH_UNREACHABLE', `${where}: ${error.message}`, { cause: error });
+  }
+  return new PgsluiceError('SSH_PROTOCOL', `${where}: ${error.message}`, { cause: error });
+}

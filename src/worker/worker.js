@@ -1,0 +1,264 @@
+/**
+ * The worker's parts put together: its streams, its batcher, its connections to the storage, and the transports.
+ * In: messages of master (ipc/messages.js). Out: messages to master, and committed transactions.
+ * It starts no process but a `local` follower: FIFOs are made, and ssh is started, by sshproxy.
+ */
+import { monitorEventLoopDelay } from 'node:perf_hooks';
+import { PgsluiceError } from '../base/errors.js';
+import { createLogger } from '../base/logger.js';
+import { connectStorage, storageError } from '../storage/connect.js';
+import { claimStream } from '../storage/positions.js';
+import { loadZones } from '../storage/zones.js';
+import { openFifo } from '../transport/fifo.js';
+import { runLocal } from '../transport/local.js';
+import { runOverSsh2 } from '../transport/ssh2.js';
+import { Batcher } from './batcher.js';
+import { Stream } from './stream.js';
+
+/** @typedef {import('../ipc/messages.js').ToWorker} ToWorker */
+/** @typedef {import('../ipc/messages.js').FromWorker} FromWorker */
+/** @typedef {import('../ipc/messages.js').StreamSpec} StreamSpec */
+/** @typedef {import('../ipc/messages.js').WorkerSettings} WorkerSettings */
+/** @typedef {import('../transport/fifo.js').ByteSource} ByteSource */
+/** @typedef {{ onChunk: (chunk: Buffer) => void, onEnd: (error: Error | null) => void }} SourceHandlers */
+
+/**
+ * @typedef {object} Fifo
+ * @property {SourceHandlers} handlers
+ * @property {ByteSource | null} source null: not open yet, or read to its end
+ * @property {PgsluiceError | null} ended how its writer ended
+ * @property {NodeJS.Timeout | null} timer
+ */
+
+const TICK_MS = 1_000; // status and time limits
+const STORAGE_RETRY_MS = 1_000;
+const LAST_BYTES_WAIT_MS = 2_000;
+
+export class Worker {
+  #settings;
+  #send;
+  #log;
+  #batcher;
+  /** @type {Map<number, Stream>} */
+  #streams = new Map();
+  /** FIFOs asked for, by stream and attempt @type {Map<string, Fifo>} */
+  #fifos = new Map();
+  /** for claims @type {Promise<import('pg').Client> | null} */
+  #client = null;
+  #zones = new Map();
+  #storageReady = false;
+  #stopping = false;
+  #loopDelay = monitorEventLoopDelay({ resolution: 10 });
+  /** @type {NodeJS.Timeout} */
+  #ticker;
+
+  /**
+   * @param {WorkerSettings} settings
+   * @param {(message: FromWorker) => void} send
+   * @param {string} name
+   */
+  constructor(settings, send, name) {
+    this.#settings = settings;
+    this.#send = send;
+    this.#log = createLogger({ name, level: settings.logLevel });
+    this.#batcher = new Batcher({
+      settings,
+      connect: () => connectStorage(settings.storage),
+      onRoom: () => {
+        for (const stream of this.#streams.values()) stream.resume();
+      },
+      onFailure: error => {
+        const known = storageError(error);
+        this.#log.error({ code: known.code }, `a batch was not stored, its streams resume from their positions: ${known.message}`);
+        for (const stream of this.#streams.values()) stream.reset(known);
+      },
+    });
+    this.#loopDelay.enable();
+    this.#ticker = setInterval(() => this.#tick(), TICK_MS);
+    this.#ready().catch(error => this.#log.error({ err: error }, 'the worker could not begin'));
+  }
+
+  /** @param {ToWorker} message */
+  handle(message) {
+    switch (message.type) {
+      case 'assign':
+        return this.#assign(message.stream);
+      case 'unassign':
+        return this.#unassign(message.streamId, false);
+      case 'fifo':
+        return this.#onFifo(message);
+      case 'closed': {
+        const fifo = this.#fifos.get(fifoKey(message.streamId, message.attempt));
+        if (fifo) this.#onProcessEnd(fifo, message.error);
+        return;
+      }
+      default:
+    }
+  }
+
+  /** Stops the intake and commits what was parsed. */
+  async stop() {
+    this.#stopping = true;
+    clearInterval(this.#ticker);
+    for (const stream of this.#streams.values()) stream.stop();
+    await this.#batcher.settle();
+    await this.#batcher.close();
+    this.#tick();
+  }
+
+  /** Times are read as the storage's COPY would read them, so nothing can be parsed before it answers. */
+  async #ready() {
+    while (!this.#stopping) {
+      try {
+        this.#zones = await loadZones(await this.#claimClient());
+        this.#storageReady = true;
+        this.#send({ type: 'ready' });
+        return;
+      } catch (error) {
+        this.#log.warn(storageError(error).message);
+        await new Promise(resolve => setTimeout(resolve, STORAGE_RETRY_MS));
+      }
+    }
+  }
+
+  #claimClient() {
+    this.#client ??= connectStorage(this.#settings.storage).then(client => {
+      client.on('end', () => (this.#client = null));
+      return client;
+    });
+    const connecting = this.#client;
+    connecting.catch(() => {
+      if (this.#client === connecting) this.#client = null;
+    });
+    return connecting;
+  }
+
+  /** @param {StreamSpec} spec */
+  #assign(spec) {
+    this.#streams.get(spec.streamId)?.stop();
+    const stream = new Stream(spec, {
+      batcher: this.#batcher,
+      zones: this.#zones,
+      maxRecordBytes: this.#settings.maxRecordBytes,
+      claim: (streamId, epoch) => this.#claim(streamId, epoch),
+      open: (streamSpec, attempt, follower, handlers) => this.#open(streamSpec, attempt, follower, handlers),
+      onFenced: fenced => {
+        if (this.#streams.get(fenced.streamId) === fenced) this.#unassign(fenced.streamId, true);
+      },
+      log: this.#log.child({ host: spec.host.name, stream: spec.path }),
+    });
+    this.#streams.set(spec.streamId, stream);
+    stream.start();
+  }
+
+  /** @param {number} streamId @param {boolean} fenced */
+  #unassign(streamId, fenced) {
+    const stream = this.#streams.get(streamId);
+    if (stream) {
+      stream.stop();
+      this.#streams.delete(streamId);
+      void this.#batcher.drain(stream).then(() => this.#send({ type: 'released', streamId, fenced }));
+    } else {
+      this.#send({ type: 'released', streamId, fenced });
+    }
+  }
+
+  /** @param {number} streamId @param {number} epoch */
+  async #claim(streamId, epoch) {
+    try {
+      const claim = await claimStream(await this.#claimClient(), streamId, epoch);
+      this.#storageReady = true;
+      return claim;
+    } catch (error) {
+      this.#storageReady = false;
+      throw storageError(error);
+    }
+  }
+
+  /**
+   * @param {StreamSpec} spec
+   * @param {number} attempt
+   * @param {{ command: string, input: string }} follower
+   * @param {SourceHandlers} handlers
+   * @returns {ByteSource}
+   */
+  #open(spec, attempt, follower, handlers) {
+    if (spec.transport === 'local') return runLocal(follower, handlers);
+    if (spec.transport === 'ssh2') {
+      const { connectTimeoutMs } = this.#settings;
+      return runOverSsh2(spec.host, { ...follower, connectTimeoutMs }, handlers);
+    }
+    const { streamId } = spec;
+    const key = fifoKey(streamId, attempt);
+    /** @type {Fifo} */
+    const fifo = { handlers, source: null, ended: null, timer: null };
+    this.#fifos.set(key, fifo);
+    this.#send({ type: 'open', streamId, attempt, ...follower });
+    return {
+      pause: () => fifo.source?.pause(),
+      resume: () => fifo.source?.resume(),
+      close: () => {
+        this.#fifos.delete(key);
+        if (fifo.timer) clearTimeout(fifo.timer);
+        fifo.source?.close();
+        this.#send({ type: 'close', streamId, attempt });
+      },
+    };
+  }
+
+  /** @param {{ streamId: number, attempt: number, path: string }} message */
+  #onFifo({ streamId, attempt, path }) {
+    const key = fifoKey(streamId, attempt);
+    const fifo = this.#fifos.get(key);
+    if (!fifo) return;
+    try {
+      fifo.source = openFifo(path, {
+        onChunk: fifo.handlers.onChunk,
+        onEnd: error => {
+          fifo.source = null;
+          // How ssh ended is what sshproxy says: its report comes next, or has come.
+          if (error || fifo.ended) fifo.handlers.onEnd(error ?? fifo.ended);
+        },
+      });
+      this.#send({ type: 'opened', streamId, attempt });
+    } catch (error) {
+      this.#fifos.delete(key);
+      fifo.handlers.onEnd(/** @type {Error} */ (error));
+    }
+  }
+
+  /**
+   * What ssh wrote before it ended may still be in the FIFO, whose end of file comes after it.
+   * @param {Fifo} fifo
+   * @param {import('../ipc/messages.js').ErrorReport | null} report
+   */
+  #onProcessEnd(fifo, report) {
+    const error = report
+      ? new PgsluiceError(report.code, report.message)
+      : new PgsluiceError('FOLLOWER_FAILED', 'the follower ended');
+    fifo.ended = error;
+    if (fifo.source) fifo.timer = setTimeout(() => fifo.handlers.onEnd(error), LAST_BYTES_WAIT_MS);
+    else fifo.handlers.onEnd(error);
+  }
+
+  #tick() {
+    const now = Date.now();
+    for (const stream of this.#streams.values()) stream.tick(now);
+    const { user, system } = process.cpuUsage();
+    this.#send({
+      type: 'status',
+      status: {
+        streams: [...this.#streams.values()].map(stream => stream.status),
+        totals: this.#batcher.totals,
+        rssBytes: process.memoryUsage.rss(),
+        cpuSeconds: (user + system) / 1e6,
+        loopDelayMs: this.#loopDelay.percentile(99) / 1e6,
+        storageReady: this.#storageReady,
+      },
+    });
+    this.#loopDelay.reset();
+  }
+}
+
+/** @param {number} streamId @param {number} attempt */
+const fifoKey = (streamId, attempt) => `${streamId} ${attempt}`;
