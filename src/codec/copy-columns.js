@@ -45,17 +45,17 @@ export const CSVLOG_COLUMNS = [
 export const MESSAGE = 13;
 
 /** Fields before the first csvlog column. */
-export const LEADING_FIELDS = 3;
+const LEADING_FIELDS = 3;
 
 /** Fields of a row of the log table. */
 export const LOG_FIELDS = LEADING_FIELDS + CSVLOG_COLUMNS.length + 2;
 
 /**
- * Bytes of a row besides the contents of its text fields, at most: the field count, 31 lengths, the fixed fields,
- * and every number and time of the record at full width. 512 is above that (2 + 124 + 28 + 26 x 8) with room for
- * the row encoder's habit of storing whole words.
+ * Bytes of a row besides the contents of its text fields, at most: the field count, 31 lengths, and every number and
+ * time at full width are 210 (2 + 124 + 84). The rest is for the row encoder, which stores whole words and may be
+ * a few bytes past the end of a text before it knows.
  */
-export const ROW_OVERHEAD_BYTES = 512;
+export const ROW_OVERHEAD_BYTES = 256;
 
 /**
  * Columns a csvlog row may have: 22 (8.3), 23 (9.0: application_name), 24 (13: backend_type), 26 (14: leader_pid

@@ -6,7 +6,7 @@
  * stay as they were. This is the slow path: callers know that the row has such bytes.
  */
 import { isUtf8 } from 'node:buffer';
-import { CSVLOG_COLUMNS, LEADING_FIELDS, ROW_OVERHEAD_BYTES, TEXT } from './copy-columns.js';
+import { CSVLOG_COLUMNS, ROW_OVERHEAD_BYTES, TEXT } from './copy-columns.js';
 
 /** @import { CopyBuffer } from './copy-buffer.js' */
 
@@ -67,13 +67,13 @@ export function isStorable(bytes) {
 export function escapeText(bytes, into, at) {
   let from = 0;
   while (from < bytes.length) {
-    const byte = /** @type {number} */ (bytes[from]);
+    const byte = bytes[from];
     const length = sequenceLength(bytes, from);
     if (length === 0) {
       into[at] = BACKSLASH;
       into[at + 1] = LOWER_X;
-      into[at + 2] = /** @type {number} */ (HEX[byte >> 4]);
-      into[at + 3] = /** @type {number} */ (HEX[byte & 15]);
+      into[at + 2] = HEX[byte >> 4];
+      into[at + 3] = HEX[byte & 15];
       at += 4;
       from += 1;
     } else if (byte === BACKSLASH) {
@@ -82,7 +82,7 @@ export function escapeText(bytes, into, at) {
       at += 2;
       from += 1;
     } else {
-      for (const to = from + length; from < to; from += 1) into[at++] = /** @type {number} */ (bytes[from]);
+      for (const to = from + length; from < to; from += 1) into[at++] = bytes[from];
     }
   }
   return at;
@@ -95,16 +95,16 @@ export function escapeText(bytes, into, at) {
  * @returns {number} the length of the valid UTF-8 character that begins there; 0 for none, and for NUL
  */
 function sequenceLength(bytes, at) {
-  const lead = /** @type {number} */ (bytes[at]);
+  const lead = bytes[at];
   if (lead < 0x80) return lead === 0 ? 0 : 1;
   const length = lead < 0xc2 ? 0 : lead < 0xe0 ? 2 : lead < 0xf0 ? 3 : lead < 0xf5 ? 4 : 0;
   if (length === 0 || at + length > bytes.length) return 0;
-  const second = /** @type {number} */ (bytes[at + 1]);
+  const second = bytes[at + 1];
   const lowest = lead === 0xe0 ? 0xa0 : lead === 0xf0 ? 0x90 : 0x80;
   const highest = lead === 0xed ? 0x9f : lead === 0xf4 ? 0x8f : 0xbf;
   if (second < lowest || second > highest) return 0;
   for (let index = at + 2; index < at + length; index += 1) {
-    if ((/** @type {number} */ (bytes[index]) & 0xc0) !== 0x80) return 0;
+    if ((bytes[index] & 0xc0) !== 0x80) return 0;
   }
   return length;
 }

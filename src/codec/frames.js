@@ -8,9 +8,9 @@
  *                                                   STATE new | known | shrunk
  *   D OFFSET LENGTH \n LENGTH bytes                 bytes of the open file
  *   H CLOCK OFFSET SIZE BEHIND                      heartbeat: of the open file, and unread bytes outside it
- *   G INODE                                         this known file is gone
+ *   G INODE                                         this known file is not there (any more)
  *   W CODE TEXT                                     waiting: missing | unreadable
- *   X CODE TEXT                                     the follower gives up: tool | moved
+ *   X CODE TEXT                                     the follower gives up: tool | moved | renew
  *
  * Bytes come in pieces of any size, cut anywhere. The decoder keeps at most one header line; the bytes of a log are
  * handed on as views of the input, valid only during the call. Throws FOLLOWER_PROTOCOL on anything else.
@@ -37,7 +37,7 @@ const NUMBER = '(0|[1-9][0-9]{0,15})'; // below 2^53
 const INODE = '([1-9][0-9]{0,19})';
 const patterns = {
   V: new RegExp(`^V ${NUMBER} ${NUMBER}$`),
-  S: new RegExp(`^S ${INODE} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} (.+)$`),
+  S: new RegExp(`^S ${INODE} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} \\./(.+)$`),
   B: /^B$/,
   F: new RegExp(`^F ${INODE} ([0-9]{1,20}) ${NUMBER} (new|known|shrunk) (.+)$`),
   D: new RegExp(`^D ${NUMBER} ${NUMBER}$`),

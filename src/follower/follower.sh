@@ -12,6 +12,7 @@ nl='
 frame_max=8388608   # bytes a frame: a heartbeat can follow within a second on any usable line
 sum_max=512         # bytes of head and tail that identify a file
 beat_max=4          # seconds between heartbeats, so that two are never 5 s apart
+gone_max=1000
 full_scan_every=600 # seconds; in between only files modified in the last 2 minutes are looked at
 
 say() { printf '%s\n' "$1" || exit 1; }
@@ -70,9 +71,10 @@ list() {
   fi
 }
 
-# Compares the candidates with what is known (lines INODE K OFFSET HEADLEN HEADSUM TAILLEN TAILSUM): sets todo to
+# Compares the candidates with what is known (lines INODE K OFFSET HEADLEN HEADSUM TAILLEN TAILSUM NAME): sets todo to
 # the first file with unread bytes, oldest first ("MTIME INODE SIZE NAME"), behind to all unread bytes outside the
-# open file. One sort brings both lines of an inode together, so a directory of thousands of files stays linear.
+# open file. A known file under another name is opened even if its size is right: the inode may serve another file.
+# One sort brings both lines of an inode together, so a directory of thousands of files stays linear.
 scan() {
   todo='' behind=0 known_inode='' kept='' unreadable=''
   IFS=$nl
@@ -87,12 +89,13 @@ scan() {
         entry=${entry#S }
         mtime=${entry%% *} entry=${entry#* }
         size=${entry%% *} file=${entry#* }
-        read_to=0
+        read_to=0 known_name=$file
         if [ "$known_inode" = "$inode" ]; then
           read_to=${known_entry#K } read_to=${read_to%% *}
+          known_name=${known_entry#K * * * * * }
           kept=$kept$inode\ $known_entry$nl known_inode=''
         fi
-        if [ "$inode" = "$open_inode" ] || [ "$size" -eq "$read_to" ]; then
+        if [ "$inode" = "$open_inode" ] || { [ "$size" -eq "$read_to" ] && [ "$file" = "$known_name" ]; }; then
           continue
         elif ! [ -r "$file" ]; then
           unreadable=${file#./}
@@ -115,12 +118,18 @@ scan() {
   told=$unreadable
 }
 
-# A known file was not listed: after a full scan it is no longer there.
+# A known file was not listed: after a full scan it is no longer there. It stays known, for it may come back (a volume
+# that was not mounted, a file that was moved away for a while).
 gone() {
+  kept=$kept$known_inode\ $known_entry$nl
   if [ "$1" = all ] && [ "$known_inode" != "$open_inode" ]; then
-    say "G $known_inode"
-  else
-    kept=$kept$known_inode\ $known_entry$nl
+    case $gone_inodes in
+      *" $known_inode "*) ;;
+      *)
+        say "G $known_inode"
+        gone_inodes="$gone_inodes $known_inode " gone_count=$((gone_count + 1))
+        ;;
+    esac
   fi
   known_inode=''
 }
@@ -140,7 +149,7 @@ sum() {
 describe() {
   headlen=$off
   [ "$headlen" -le $sum_max ] || headlen=$sum_max
-  entry="$open_inode K $off $headlen $(sum 0 "$headlen") $headlen $(sum $((off - headlen)) "$headlen")"
+  entry="$open_inode K $off $headlen $(sum 0 "$headlen") $headlen $(sum $((off - headlen)) "$headlen") $file"
 }
 
 # Removes the line of inode $1 from known, sets entry to it.
@@ -158,6 +167,7 @@ forget() {
 }
 
 leave() {
+  file=$open_name
   describe
   known=$known$entry$nl
   exec 3<&-
@@ -188,7 +198,7 @@ open() {
       fi
     fi
   fi
-  open_inode=$inode
+  open_inode=$inode open_name=$file
   if [ "$off" -gt 0 ]; then
     dd bs=65536 skip=$((off / 65536)) count=0 <&3 >/dev/null 2>&1
     [ $((off % 65536)) -eq 0 ] || dd bs=$((off % 65536)) count=1 <&3 >/dev/null 2>&1
@@ -234,12 +244,12 @@ baseline() {
     exec 3<&-
     open_inode=''
     known=$known$entry$nl
-    say "S ${entry%% *} ${entry#* K } ${file#./}"
+    say "S ${entry%% *} ${entry#* K }"
   done
   say B
 }
 
-open_inode='' off=0 size=0 waiting=0 told='' ticks=0 since_beat=0 since_full=0 quiet=0 dir_mtime='' scanned_at=0 last_clock=0
+open_inode='' open_name='' gone_inodes='' gone_count=0 off=0 size=0 waiting=0 told='' ticks=0 since_beat=0 since_full=0 quiet=0 dir_mtime='' scanned_at=0 last_clock=0
 resolve
 until [ -d "$dir" ] && [ -x "$dir" ] && [ -r "$dir" ] && cd "$dir"; do
   if [ -d "$dir" ]; then
@@ -310,6 +320,8 @@ while :; do
       since_beat=0
       resolved=$dir
       resolve
+      # A fresh follower gets only those that may still come back.
+      [ $gone_count -lt $gone_max ] || fail renew "$gone_count files are gone"
       [ "$dir" = "$resolved" ] || fail moved "the logs moved from $resolved to $dir"
     fi
   fi

@@ -19,6 +19,7 @@ const program = minify(readFileSync(new URL('follower.sh', import.meta.url), 'ut
  * @property {number} headSum POSIX cksum of [0, headLength)
  * @property {number} tailLength
  * @property {number} tailSum POSIX cksum of [offset - tailLength, offset)
+ * @property {string} name its last name in the directory
  */
 
 /**
@@ -45,8 +46,8 @@ export function followerInput({ path, suffix, from, known }) {
   const lines = [`path ${path}`, `suffix ${suffix}`, `from ${from}`];
   for (const line of lines) assertOneLine(line);
   for (const file of known) {
-    const { inode, offset, headLength, headSum, tailLength, tailSum } = file;
-    lines.push(`known ${inode} K ${offset} ${headLength} ${headSum} ${tailLength} ${tailSum}`);
+    const { inode, offset, headLength, headSum, tailLength, tailSum, name } = file;
+    lines.push(`known ${inode} K ${offset} ${headLength} ${headSum} ${tailLength} ${tailSum} ./${name}`);
   }
   return `${program}${lines.join('\n')}\ngo\n`;
 }

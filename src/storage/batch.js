@@ -71,14 +71,18 @@ async function advance(client, streams) {
   if (files.length === 0) return;
   await client.query({
     name: 'advance-files',
-    text: `INSERT INTO pgsluice.file
-             (stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone)
-           SELECT * FROM unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[],
-                                $8::int[], $9::bigint[], $10::bool[])
+    text: `INSERT INTO pgsluice.file AS file
+             (stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone_at)
+           SELECT v.stream_id, v.file_no, v.inode, v.name, v."offset", v.head_length, v.head_sum, v.tail_length,
+                  v.tail_sum, CASE WHEN v.gone THEN now() END
+             FROM unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[],
+                         $8::int[], $9::bigint[], $10::bool[])
+                  AS v(stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone)
            ON CONFLICT (stream_id, file_no) DO UPDATE
               SET name = excluded.name, "offset" = excluded."offset",
                   head_length = excluded.head_length, head_sum = excluded.head_sum,
-                  tail_length = excluded.tail_length, tail_sum = excluded.tail_sum, gone = excluded.gone`,
+                  tail_length = excluded.tail_length, tail_sum = excluded.tail_sum,
+                  gone_at = CASE WHEN excluded.gone_at IS NOT NULL THEN coalesce(file.gone_at, excluded.gone_at) END`,
     values: [
       files.map(({ id }) => id),
       files.map(({ file }) => file.fileNo),

@@ -4,6 +4,9 @@
  * finds the epoch gone and rolls back. So what is read here is final, whatever became of earlier workers.
  */
 
+const GONE_KEPT = `interval '1 day'`; // a file that comes back within it is known again
+const GONE_MAX = 500; // of them: every known file is sent to the follower
+
 /**
  * @typedef {object} FilePosition
  * @property {number} fileNo
@@ -22,7 +25,7 @@
  * @property {number} epoch to commit with
  * @property {boolean} begun
  * @property {number} nextFileNo
- * @property {FilePosition[]} files present on the host as far as known
+ * @property {FilePosition[]} files the follower must know: present on the host, or gone not long ago
  */
 
 /**
@@ -40,9 +43,15 @@ export async function claimStream(client, streamId, epoch) {
   const row = claimed.rows[0];
   if (!row) return null;
   const files = await client.query(
-    `SELECT file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum
-       FROM pgsluice.file WHERE stream_id = $1 AND NOT gone ORDER BY file_no`,
-    [streamId],
+    // An inode that has served several files is the last one's.
+    `SELECT DISTINCT ON (inode) file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum,
+            gone_at IS NOT NULL AS gone
+       FROM (SELECT * FROM pgsluice.file WHERE stream_id = $1 AND gone_at IS NULL
+              UNION ALL
+             (SELECT * FROM pgsluice.file WHERE stream_id = $1 AND gone_at > now() - ${GONE_KEPT}
+               ORDER BY gone_at DESC LIMIT $2)) files
+      ORDER BY inode, file_no DESC`,
+    [streamId, GONE_MAX],
   );
   return {
     epoch: Number(row.epoch),
@@ -57,7 +66,7 @@ export async function claimStream(client, streamId, epoch) {
       headSum: Number(file.head_sum),
       tailLength: file.tail_length,
       tailSum: Number(file.tail_sum),
-      gone: false,
+      gone: file.gone,
     })),
   };
 }

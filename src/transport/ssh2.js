@@ -67,7 +67,7 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
       host: host.address,
       port: host.port,
       username: host.username ?? userInfo().username,
-      ...(host.identityFile === null ? agent() : { privateKey: readFileSync(host.identityFile) }),
+      ...(host.identityFile === null ? agent() : { privateKey: readKey(host.name, host.identityFile) }),
       readyTimeout: connectTimeoutMs,
       keepaliveInterval: 10_000,
       keepaliveCountMax: 3,
@@ -100,6 +100,15 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
       client.destroy();
     },
   };
+}
+
+/** @param {string} name @param {string} path */
+function readKey(name, path) {
+  try {
+    return readFileSync(path);
+  } catch (cause) {
+    throw new PgsluiceError('FILE_UNREADABLE', `${name}: identity file: ${/** @type {Error} */ (cause).message}`, { cause });
+  }
 }
 
 /** @returns {{ agent?: string }} */

@@ -97,8 +97,13 @@ export class LogFile {
     this.#position = { ...this.#position, offset, tailLength: 0, tailSum: posixCksum(Buffer.alloc(0)) };
   }
 
-  markGone() {
-    this.#position.gone = true;
+  /** Whether it is no longer there; it may come back. */
+  get gone() {
+    return this.#position.gone;
+  }
+
+  set gone(gone) {
+    this.#position.gone = gone;
   }
 
   /** Gives back the parser's memory while nothing is pending. */

@@ -279,8 +279,10 @@ export class Stream {
         return;
       case 'gone': {
         const file = this.#files.get(frame.inode);
-        if (!file || file === this.#open) return;
-        this.#remove(file);
+        if (!file || file === this.#open || file.gone) return;
+        this.#finish(file);
+        file.gone = true;
+        this.#advance(file);
         return;
       }
       case 'waiting':
@@ -302,8 +304,7 @@ export class Stream {
     if (frame.state === 'new') {
       if (frame.offset !== 0) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a new file that does not begin at 0');
       if (!file || file.offset > 0) {
-        // The inode may serve another file now.
-        if (file) this.#remove(file);
+        if (file) this.#replace(file);
         const sum = posixCksum(Buffer.alloc(0));
         const { inode, name } = frame;
         file = this.#newFile({ inode, name, offset: 0, headLength: 0, headSum: sum, tailLength: 0, tailSum: sum });
@@ -321,6 +322,7 @@ export class Stream {
       );
     }
     file.leftAt = 0;
+    file.gone = false;
     file.name = frame.name;
     this.#open = file;
     this.status.file = frame.name;
@@ -341,10 +343,10 @@ export class Stream {
     return new LogFile(position, { streamId: this.streamId, zones, maxRecordBytes });
   }
 
-  /** @param {LogFile} file */
-  #remove(file) {
+  /** Its inode serves another file now. @param {LogFile} file */
+  #replace(file) {
     this.#finish(file);
-    file.markGone();
+    file.gone = true;
     this.#files.delete(file.inode);
     this.#advance(file);
   }

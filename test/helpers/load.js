@@ -33,7 +33,7 @@ const SHOTS = [
   (/** @type {number} */ n) => ({ text: `SELEC ${n}` }),
   (/** @type {number} */ n) => ({ text: `INSERT INTO pg_temp.load_keys VALUES (1, 'again ${n}')` }),
   (/** @type {number} */ n) => ({ text: `SELECT no_such_function(${n})` }),
-  (/** @type {number} */ n) => ({ text: `DO $$ BEGIN RAISE NOTICE 'notice ${n}', E'\\r\\n'; END $$` }),
+  (/** @type {number} */ n) => ({ text: `DO $$ BEGIN RAISE NOTICE E'notice ${n}\\r\\n'; END $$` }),
   (/** @type {number} */ n) => ({
     text: `DO $$ BEGIN RAISE WARNING E'warning\n${n}' USING DETAIL = 'de"tail', HINT = 'hi,nt'; END $$`,
   }),
@@ -63,9 +63,7 @@ export function startLoad(
     while (!signal.aborted) {
       const client = await connect(index);
       if (!client) continue;
-      let alive = true;
-      client.once('end', () => (alive = false));
-      while (alive && !signal.aborted) {
+      while (!signal.aborted) {
         if (intervalMs > 0) {
           await pause(due - performance.now());
           // After an outage the load goes on at its rate: it does not make up for what it missed.
@@ -73,7 +71,9 @@ export function startLoad(
           if (signal.aborted) break;
         }
         n += 1;
-        if (await answered(client, shot(index, n))) statements += 1;
+        // A broken client refuses each further query at once, without giving the event loop a turn.
+        if (!(await answered(client, shot(index, n)))) break;
+        statements += 1;
       }
       await client.end().catch(() => undefined);
     }
@@ -83,7 +83,7 @@ export function startLoad(
   async function connect(index) {
     const application_name = APPLICATION_NAMES[index % APPLICATION_NAMES.length];
     const client = new Client({ ...connectionOptions, application_name });
-    client.on('error', () => {}); // 'end' follows, which is what counts
+    client.on('error', () => {}); // the next query fails as well, which is what counts
     try {
       await client.connect();
       await client.query('CREATE TEMP TABLE load_keys (id int PRIMARY KEY, note text)');

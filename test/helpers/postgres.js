@@ -8,18 +8,7 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import {
-  chmod,
-  chown,
-  mkdir,
-  mkdtemp,
-  open,
-  readFile,
-  readdir,
-  readlink,
-  rm,
-  appendFile,
-} from 'node:fs/promises';
+import { chmod, chown, mkdir, mkdtemp, open, readFile, readdir, rm, appendFile } from 'node:fs/promises';
 import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
@@ -44,12 +33,12 @@ const READY_TIMEOUT_MS = 60_000;
 const POLL_MS = 20;
 const LOG_TAIL_BYTES = 2000;
 
-/** $1 = our directory. The cwd of a postmaster is its data directory: a pid that was reused is left alone. */
+/** $1 = our directory, which the postmaster has in its arguments: a pid that was reused is left alone. */
 const WATCHDOG = `
 cat >/dev/null
 [ -d "$1" ] || exit 0
 pid=$(head -n 1 "$1/data/postmaster.pid" 2>/dev/null)
-ours() { [ -n "$pid" ] && [ "$(readlink "/proc/$pid/cwd")" = "$1/data" ]; }
+ours() { [ -n "$pid" ] && grep -q -e "$1/data" "/proc/$pid/cmdline" 2>/dev/null; }
 if ours "$1"; then
   kill -QUIT "$pid"
   i=0
@@ -137,23 +126,25 @@ export async function startPostgres({
 
   /** kill -9 of the postmaster; returns when it and its children are gone. The files stay. */
   async function kill() {
-    const children = server?.pid ? await childrenOf(server.pid) : [];
-    killed = isAlive(server);
+    killed ||= isAlive(server);
     await signal('SIGKILL');
-    // Children notice the death at their next wait; one that computes would block the next start.
-    for (const child of children) {
-      if (await hasCwd(child, dataDir)) process.kill(child, 'SIGKILL');
-      while (await hasCwd(child, dataDir)) await sleep(POLL_MS);
-    }
   }
 
   /** @param {NodeJS.Signals} name */
   async function signal(name) {
-    if (!server || !isAlive(server)) return;
+    if (!server?.pid || !isAlive(server)) return;
+    const children = await childrenOf(server.pid);
     server.ref();
     const gone = once(server, 'exit');
     server.kill(name);
     await gone;
+    for (const child of children) {
+      const lives = async () => child.startTime !== '' && (await startTimeOf(child.pid)) === child.startTime;
+      // Children notice the death at their next wait, one that computes never would. The log collector ends
+      // last, when all that the others have logged is in its files.
+      if (name === 'SIGKILL' && !child.collector && (await lives())) process.kill(child.pid, 'SIGKILL');
+      while (await lives()) await sleep(POLL_MS);
+    }
   }
 
   /** Ends the server and removes everything; may be called twice. */
@@ -360,18 +351,31 @@ function isAlive(child) {
   return child?.pid !== undefined && child.exitCode === null && child.signalCode === null;
 }
 
-/** @param {number} pid */
+/**
+ * The collector comes last: it ends only when the others have closed its pipe.
+ * @param {number} pid
+ * @returns {Promise<{ pid: number, startTime: string, collector: boolean }[]>}
+ */
 async function childrenOf(pid) {
   const listed = await readFile(`/proc/${pid}/task/${pid}/children`, 'utf8').catch(() => '');
-  return listed.trim().split(' ').filter(Boolean).map(Number);
+  const children = [];
+  for (const child of listed.trim().split(' ').filter(Boolean).map(Number)) {
+    const title = await readFile(`/proc/${child}/cmdline`, 'utf8').catch(() => '');
+    const collector = /: logger[\s\0]*$/.test(title);
+    children.push({ pid: child, startTime: await startTimeOf(child), collector });
+  }
+  return children.toSorted((a, b) => Number(a.collector) - Number(b.collector));
 }
 
 /**
  * @param {number} pid
- * @param {string} directory
+ * @returns {Promise<string>} in clock ticks since boot: tells a process from a later one; '' when it is gone
  */
-async function hasCwd(pid, directory) {
-  return (await readlink(`/proc/${pid}/cwd`).catch(() => '')) === directory;
+async function startTimeOf(pid) {
+  const stat = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '');
+  // proc(5): "pid (name) state ppid ... starttime"; the name may hold anything, state is field 3, ours 22.
+  const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ');
+  return fields[0] === 'Z' ? '' : (fields[19] ?? '');
 }
 
 /**

@@ -48,10 +48,10 @@ const TRY_AGAIN_DELAY_MS = 500;
 /** pg_ctl hands its paths to /bin/sh in double quotes. */
 const UNSAFE_IN_SHELL = /["$`\\\n]/;
 
-/** SQLSTATEs of a server that starts or goes down, and the errors of a connection that it took with it. */
-const PASSING = new Set(['57P01', '57P02', '57P03', 'ECONNRESET', 'EPIPE', 'EAGAIN']);
+/** SQLSTATEs of a server that starts, goes down or is full, and what a connection that it cut off says. */
+const PASSING = new Set(['57P01', '57P02', '57P03', '53300', 'ECONNRESET', 'EPIPE', 'EAGAIN']);
 /** What pg says, without a code, when the connection ends or stalls before it is ready. */
-const PASSING_MESSAGE = /connection terminated|timeout expired/i;
+const PASSING_MESSAGE = /connection terminated|not queryable|timeout expired/i;
 const ABSENT = new Set(['ENOENT', 'ECONNREFUSED']);
 
 /** @typedef {{ host: string, port: number, user: string, database: string }} Endpoint */
@@ -61,6 +61,8 @@ export class EmbeddedPostgres {
   #lease;
   /** @type {Promise<Endpoint & { started: boolean }> | undefined} */
   #starting;
+  /** @type {unknown} why the last try to connect was in vain */
+  #lastError;
 
   /**
    * @param {object} options
@@ -152,8 +154,10 @@ export class EmbeddedPostgres {
         }
       }
     }
+    const why = this.#lastError instanceof Error ? this.#lastError.message : 'no answer';
     throw this.#failure(
-      `no connection after ${START_TIMEOUT_MS / 1000} s, it may still be recovering; try again`,
+      `no connection after ${START_TIMEOUT_MS / 1000} s (${why}); try again`,
+      this.#lastError,
     );
   }
 
@@ -164,9 +168,9 @@ export class EmbeddedPostgres {
    */
   async #connect(host) {
     if (this.#lease) {
-      // A server that has gone unnoticed must not be reported as running.
+      // The backend of a postmaster that was killed may answer once more: the postmaster counts.
       const lease = this.#lease;
-      if (await answers(lease)) return 'connected';
+      if ((await runningPostmaster(this.clusterDir)) && (await answers(lease))) return 'connected';
       this.#lease = undefined;
       await lease.end().catch(() => undefined);
     }
@@ -184,6 +188,7 @@ export class EmbeddedPostgres {
     } catch (error) {
       await client.end().catch(() => undefined);
       if (error instanceof PgsluiceError) throw error;
+      this.#lastError = error;
       const code = errorCode(error);
       if (ABSENT.has(code)) return 'absent';
       if (code === '3D000') {
@@ -235,10 +240,11 @@ export class EmbeddedPostgres {
     throw failure;
   }
 
-  /** @returns {Promise<boolean>} false: it did not run */
+  /** @returns {Promise<boolean>} false: it did not run, or somebody else has ended it */
   async #shutDown() {
     const running = await runningPostmaster(this.clusterDir);
     if (!running) return false;
+    const alreadyStopping = running.status === 'stopping';
     // SIGINT is pg_ctl's "fast": it needs neither the programs nor the account.
     try {
       process.kill(running.pid, 'SIGINT');
@@ -246,7 +252,9 @@ export class EmbeddedPostgres {
       if (errorCode(error) !== 'ESRCH') throw this.#stuck(running.pid, error);
     }
     for (const end = Date.now() + STOP_TIMEOUT_MS; Date.now() < end; await sleep(POLL_MS)) {
-      if ((await runningPostmaster(this.clusterDir))?.pid !== running.pid) return true;
+      if ((await runningPostmaster(this.clusterDir))?.pid !== running.pid) {
+        return !alreadyStopping;
+      }
     }
     throw this.#stuck(running.pid);
   }

@@ -44,11 +44,11 @@ CREATE TABLE pgsluice.file (
   head_sum    bigint NOT NULL, -- POSIX cksum of [0, head_length)
   tail_length integer NOT NULL,
   tail_sum    bigint NOT NULL, -- POSIX cksum of [offset - tail_length, offset)
-  gone        boolean NOT NULL DEFAULT false,
+  gone_at     timestamptz, -- it may come back: a volume that was not mounted, a file that was moved away
   first_seen  timestamptz NOT NULL DEFAULT now(),
   PRIMARY KEY (stream_id, file_no)
 );
-CREATE INDEX file_present ON pgsluice.file (stream_id) WHERE NOT gone;
+CREATE INDEX file_present ON pgsluice.file (stream_id) WHERE gone_at IS NULL;
 
 -- No index: the hot partition carries nothing that ingestion must pay for.
 CREATE TABLE pgsluice.record (

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
 import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { basename, join } from 'node:path';
 import { after, afterEach, beforeEach, describe, test } from 'node:test';
 import { posixCksum } from '../../../src/codec/cksum.js';
 import { FollowerRun } from '../../helpers/follower.js';
@@ -19,6 +19,7 @@ function known(path, bytes, offset) {
   const headLength = Math.min(512, offset);
   return {
     inode: String(statSync(path).ino),
+    name: basename(path),
     offset,
     headLength,
     headSum: posixCksum(bytes.subarray(0, headLength)),
@@ -119,6 +120,34 @@ for (const shell of shells) {
       await run.until(() => run.bytes('1.csv').length > 0, 'the new line');
       assert.equal(run.bytes('1.csv').toString(), 'new\n');
       assert.deepEqual(run.frames.filter(frame => frame.type === 'gone'), [{ type: 'gone', inode: '999999999' }]);
+    });
+
+    test('a known inode under another name is looked into even if its size is right', async () => {
+      const old = Buffer.from(lines('old', 100));
+      write('1.csv', lines('new', 100));
+      const run = follow({ from: 'none', known: [{ ...known(join(dir, '1.csv'), old, old.length), name: '0.csv' }] });
+      await run.until(() => run.bytes('1.csv').length > 0, 'the new file');
+      assert.equal(run.bytes('1.csv').toString(), lines('new', 100));
+      renameSync(join(dir, '1.csv'), join(dir, '2.csv'));
+      appendFileSync(join(dir, '2.csv'), 'more\n');
+      write('3.csv', 'three\n');
+      await run.until(() => run.bytes('3.csv').length > 0, 'the third file');
+      assert.equal(run.bytes('1.csv').toString(), `${lines('new', 100)}more\n`);
+      assert.equal(run.bytes('2.csv').length, 0);
+    });
+
+    test('a file that was away for a while is known when it comes back', async () => {
+      const content = Buffer.from(lines('text', 100));
+      write('1.csv', content.toString());
+      write('2.csv', 'two\n');
+      const proof = known(join(dir, '1.csv'), content, content.length);
+      renameSync(join(dir, '1.csv'), join(dir, '1.away'));
+      const run = follow({ from: 'none', known: [proof] });
+      await run.until(() => run.frames.some(frame => frame.type === 'gone'), 'gone');
+      renameSync(join(dir, '1.away'), join(dir, '1.csv'));
+      appendFileSync(join(dir, '1.csv'), 'back\n');
+      await run.until(() => run.bytes('1.csv').length > 0, 'the file');
+      assert.equal(run.bytes('1.csv').toString(), 'back\n');
     });
 
     test('a known inode with another head is a new file', async () => {

@@ -1,0 +1,194 @@
+/**
+ * The probe: how it is started on a host, and what its answer means. Pure but for reading probe.sh at load.
+ * In: the bytes it wrote, from a host that may be hostile: at most PROBE_MAX_BYTES may be given. Out: facts.
+ * Throws PgsluiceError FOLLOWER_PROTOCOL for whatever is not exactly the protocol. One fact a line, text last:
+ *   V 1 CLOCK | U SYSTEM | N USER | T TOOL (missing) ... | then for each log  L PATH  and of it
+ *   K data|directory|file|other|hidden|missing | P VERSION | J DESTINATION | D DIRECTORY
+ *   F csv|json|log COUNT BYTES UNREADABLE | M MTIME SIZE NAME (newest csv) | O HEX (its first bytes, 16 a line)
+ *   X read|search MODE PATH (permission missing), XO OWNER, XG GROUP | last  E
+ * Text is as the host sent it: show it through printable().
+ */
+import { readFileSync } from 'node:fs';
+import { PgsluiceError } from '../base/errors.js';
+import { showValue } from '../base/show-value.js';
+import { remoteShell } from './index.js';
+
+const program = readFileSync(new URL('probe.sh', import.meta.url), 'utf8')
+  .split('\n')
+  .map(line => line.trimStart())
+  // Comments stay here: dd reads the program byte by byte on the host.
+  .filter(line => line !== '' && !line.startsWith('#'))
+  .map(line => `${line}\n`)
+  .join('');
+
+/** Far more than the logs of a host need (a log is 26 KB with its sample), far less than a host could send. */
+export const PROBE_MAX_BYTES = 1_048_576;
+
+/** What probe.sh reads of a log: sample_max. */
+export const SAMPLE_MAX_BYTES = 8192;
+
+const KINDS = /** @type {const} */ (['data', 'directory', 'file', 'other', 'hidden', 'missing']);
+const SUFFIXES = /** @type {const} */ (['csv', 'json', 'log']);
+
+/** @typedef {typeof KINDS[number]} LogKind */
+/** @typedef {{ count: number, bytes: number, unreadable: number }} FileCount */
+
+/**
+ * @typedef {object} LogFacts
+ * @property {string} path
+ * @property {LogKind} kind other: neither file nor directory; hidden: behind a directory that cannot be searched
+ * @property {string | null} version of PostgreSQL, as PG_VERSION has it
+ * @property {string[]} destinations of current_logfiles
+ * @property {string | null} directory where the log files are
+ * @property {Record<'csv' | 'json' | 'log', FileCount>} files by the end of their names; a single file is csv
+ * @property {{ name: string, size: number, modifiedAt: number } | null} newest csv file; modifiedAt: Unix time in s
+ * @property {Buffer | null} sample the first bytes of the newest csv file that has any
+ * @property {{ need: 'read' | 'search', mode: string, path: string, owner: string, group: string } | null} denied
+ */
+
+/** @typedef {{ clock: number, system: string, user: string, missingTools: string[], logs: LogFacts[] }} ProbeFacts */
+
+/**
+ * @param {string | null} sudoUser
+ * @returns {string} the remote command
+ */
+export function probeCommand(sudoUser) {
+  return remoteShell('pgsluice-probe', Buffer.byteLength(program), sudoUser);
+}
+
+/**
+ * @param {{ logs: readonly string[], discover: boolean }} wanted paths without control characters; discover: also
+ *   the data directories of running clusters
+ * @returns {string} what to write to the probe's stdin
+ */
+export function probeInput({ logs, discover }) {
+  const lines = [...logs.map(path => `log ${path}`), ...(discover ? ['discover'] : []), 'go'];
+  for (const line of lines) {
+    if (/\p{Cc}/u.test(line))
+      throw new PgsluiceError('USAGE', `a path holds a control character: ${showValue(line)}`);
+  }
+  return `${program}${lines.join('\n')}\n`;
+}
+
+/**
+ * @param {Buffer} bytes all that the probe wrote
+ * @param {{ logs: readonly string[], discover: boolean }} wanted as given to probeInput
+ * @returns {ProbeFacts} logs: those that were asked for, in their order, then what was discovered
+ */
+export function parseProbe(bytes, { logs, discover }) {
+  const lines = bytes.toString('utf8').split('\n');
+  if (lines.pop() !== '' || lines.at(-1) !== 'E')
+    throw garbage(lines.at(-1) ?? '', 'the answer is incomplete');
+  lines.pop();
+  /** @type {ProbeFacts} */
+  const facts = {
+    clock: Number(take(lines, /^V 1 (\d{1,15})$/)[1]),
+    system: '',
+    user: '',
+    missingTools: [],
+    logs: [],
+  };
+  facts.system = take(lines, /^U (.*)$/)[1];
+  facts.user = take(lines, /^N (.+)$/)[1];
+  while (lines[0]?.startsWith('T ')) facts.missingTools.push(take(lines, /^T (.+)$/)[1]);
+  // Taking from the end is cheap, from the beginning it is not.
+  lines.reverse();
+  while (lines.length > 0) {
+    const line = lines.pop() ?? '';
+    if (!line.startsWith('L ')) throw garbage(line, 'a log was expected');
+    facts.logs.push(parseLog(line.slice(2), lines));
+  }
+  const asked = logs.every((path, index) => facts.logs[index]?.path === path);
+  if (!asked || (!discover && facts.logs.length !== logs.length)) {
+    throw new PgsluiceError('FOLLOWER_PROTOCOL', 'the probe answered for other logs than it was asked for');
+  }
+  return facts;
+}
+
+/**
+ * @param {string} path
+ * @param {string[]} lines the rest, reversed; those of this log are taken away
+ * @returns {LogFacts}
+ */
+function parseLog(path, lines) {
+  const said = lines.pop();
+  const kind = KINDS.find(each => said === `K ${each}`);
+  if (kind === undefined) throw garbage(path, 'a kind was expected for');
+  /** @type {LogFacts} */
+  const log = {
+    path,
+    kind,
+    version: null,
+    destinations: [],
+    directory: null,
+    files: { csv: noFiles(), json: noFiles(), log: noFiles() },
+    newest: null,
+    sample: null,
+    denied: null,
+  };
+  /** @type {Buffer[]} */
+  const sample = [];
+  for (let line = lines.at(-1); line !== undefined && !line.startsWith('L '); line = lines.at(-1)) {
+    lines.pop();
+    readFact(log, sample, line);
+  }
+  if (sample.length > 0) log.sample = Buffer.concat(sample);
+  return log;
+}
+
+/** @returns {FileCount} */
+function noFiles() {
+  return { count: 0, bytes: 0, unreadable: 0 };
+}
+
+/** @param {LogFacts} log @param {Buffer[]} sample @param {string} line */
+function readFact(log, sample, line) {
+  const [, tag = '', text = ''] = /^([A-Z]{1,2}) (.*)$/.exec(line) ?? [];
+  /** @param {RegExp} pattern */
+  const fields = pattern => {
+    const match = pattern.exec(text);
+    if (match === null) throw garbage(line, 'not understood');
+    return match;
+  };
+  if (tag === 'P') log.version = text;
+  else if (tag === 'J') log.destinations.push(text);
+  else if (tag === 'D') log.directory = text;
+  else if (tag === 'XO' && log.denied) log.denied.owner = text;
+  else if (tag === 'XG' && log.denied) log.denied.group = text;
+  else if (tag === 'F') {
+    const [, suffix, count, bytes, unreadable] = fields(/^(csv|json|log) (\d{1,15}) (\d{1,15}) (\d{1,15})$/);
+    const name = SUFFIXES.find(each => each === suffix);
+    if (name)
+      log.files[name] = { count: Number(count), bytes: Number(bytes), unreadable: Number(unreadable) };
+  } else if (tag === 'M') {
+    const [, modifiedAt, size, name] = fields(/^(-?\d{1,12}) (\d{1,15}) (.+)$/);
+    log.newest = { name, size: Number(size), modifiedAt: Number(modifiedAt) };
+  } else if (tag === 'X') {
+    const [, need, mode, path] = fields(/^(read|search) ([0-7]{0,5}) (.+)$/);
+    log.denied = { need: need === 'read' ? 'read' : 'search', mode, path, owner: '', group: '' };
+  } else if (tag === 'O') {
+    const [hex] = fields(/^[0-9a-f]{2}(?: [0-9a-f]{2}){0,15}$/);
+    if (sample.length === SAMPLE_MAX_BYTES / 16) throw garbage(line, 'more of a file than was asked for');
+    sample.push(Buffer.from(hex.replaceAll(' ', ''), 'hex'));
+  } else throw garbage(line, 'not understood');
+}
+
+/**
+ * @param {string[]} lines the first is taken away
+ * @param {RegExp} pattern
+ * @returns {RegExpExecArray}
+ */
+function take(lines, pattern) {
+  const line = lines.shift() ?? '';
+  const match = pattern.exec(line);
+  if (match === null) throw garbage(line, 'not understood');
+  return match;
+}
+
+/** @param {string} line @param {string} what @returns {PgsluiceError} */
+function garbage(line, what) {
+  return new PgsluiceError(
+    'FOLLOWER_PROTOCOL',
+    `the probe's answer is not usable (${what}: ${showValue(line)}): a login shell that prints something of its own disturbs it`,
+  );
+}

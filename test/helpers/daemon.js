@@ -1,0 +1,163 @@
+/**
+ * The real daemon as a child process, with its own directories and configuration file, and commands run against it.
+ */
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
+
+const PROGRAM = fileURLToPath(new URL('../../bin/pgsluice.js', import.meta.url));
+const READY_MS = 60_000;
+
+/** @typedef {{ code: number, stdout: string, stderr: string }} CommandResult */
+
+export class TestDaemon {
+  /** @type {import('node:child_process').ChildProcess | null} */
+  #child = null;
+  /** everything it wrote */
+  output = '';
+  url = '';
+
+  /** @param {{ toml?: string }} [options] more lines of the configuration file */
+  constructor({ toml = '' } = {}) {
+    this.dir = mkdtempSync(join(tmpdir(), 'pgd-'));
+    // The embedded PostgreSQL runs under another account when we are root.
+    chmodSync(this.dir, 0o711);
+    this.configFile = join(this.dir, 'pgsluice.toml');
+    writeFileSync(
+      this.configFile,
+      `daemon.data_dir = "${this.dir}/data"\ndaemon.runtime_dir = "${this.dir}/run"\n` +
+        `http.listen = "127.0.0.1:0"\nssh.config_file = "none"\n${toml}\n`,
+    );
+  }
+
+  get pid() {
+    return this.#child?.pid ?? 0;
+  }
+
+  async start() {
+    const child = spawn(process.execPath, [PROGRAM, 'start', '--config', this.configFile], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
+    this.#child = child;
+    this.url = '';
+    let seen = '';
+    for (const stream of [child.stdout, child.stderr]) {
+      stream.on('data', chunk => {
+        this.output += chunk;
+        seen += chunk;
+        this.url = /http:\/\/127\.0\.0\.1:\d+/.exec(seen)?.[0] ?? '';
+      });
+    }
+    const deadline = Date.now() + READY_MS;
+    while (!(await this.ready())) {
+      if (child.exitCode !== null || Date.now() > deadline) throw new Error(`the daemon did not become ready: ${this.output}`);
+      await sleep(50);
+    }
+  }
+
+  async ready() {
+    if (this.url === '') return false;
+    const response = await fetch(`${this.url}/readyz`).catch(() => null);
+    return response?.status === 200;
+  }
+
+  /** @returns {Promise<import('../../src/master/status.js').Status>} */
+  async status() {
+    const response = await fetch(`${this.url}/status`);
+    return /** @type {import('../../src/master/status.js').Status} */ (await response.json());
+  }
+
+  /**
+   * Runs a command with this configuration.
+   * @param {...string} args
+   * @returns {Promise<CommandResult>}
+   */
+  command(...args) {
+    return new Promise(resolve => {
+      execFile(process.execPath, [PROGRAM, ...args, '--config', this.configFile], (error, stdout, stderr) => {
+        resolve({ code: typeof error?.code === 'number' ? error.code : error ? 1 : 0, stdout, stderr });
+      });
+    });
+  }
+
+  /** @param {...string} args @returns {Promise<string>} stdout of a command that must succeed */
+  async run(...args) {
+    const { code, stdout, stderr } = await this.command(...args);
+    if (code !== 0) throw new Error(`pgsluice ${args.join(' ')}: exit code ${code}: ${stderr}`);
+    return stdout;
+  }
+
+  /** Kills master alone: its children must notice. */
+  async kill() {
+    const child = this.#child;
+    if (!child) return;
+    const exited = once(child, 'exit');
+    child.kill('SIGKILL');
+    await exited;
+    this.#child = null;
+  }
+
+  /** @returns {Promise<number>} milliseconds it took to end after SIGTERM; it must end with exit code 0 */
+  async stop() {
+    const child = this.#child;
+    if (!child) return 0;
+    const started = performance.now();
+    const exited = once(child, 'exit');
+    child.kill('SIGTERM');
+    const [code, signal] = await exited;
+    this.#child = null;
+    if (code !== 0) throw new Error(`the daemon ended with ${code ?? signal}: ${this.output}`);
+    return performance.now() - started;
+  }
+
+  /** Processes that have this daemon's directory in their arguments, or run in its session. */
+  processes() {
+    return processesWith(this.dir);
+  }
+
+  /** Stops it and removes its directories. */
+  async remove() {
+    try {
+      await this.stop();
+    } finally {
+      await this.#stopEmbedded();
+      rmSync(this.dir, { recursive: true, force: true });
+    }
+  }
+
+  /** A daemon that was killed leaves its embedded PostgreSQL running, so that the next one finds it. */
+  async #stopEmbedded() {
+    for (const { pid, command } of this.processes()) {
+      if (!command.includes('postgres')) continue;
+      try {
+        process.kill(pid, 'SIGQUIT');
+      } catch {
+        // gone meanwhile
+      }
+    }
+    const deadline = Date.now() + 10_000;
+    while (this.processes().length > 0 && Date.now() < deadline) await sleep(50);
+  }
+}
+
+/**
+ * @param {string} text
+ * @returns {{ pid: number, command: string }[]} processes with the text in their arguments
+ */
+export function processesWith(text) {
+  return readdirSync('/proc')
+    .filter(name => /^\d+$/.test(name) && Number(name) !== process.pid)
+    .flatMap(name => {
+      try {
+        const command = readFileSync(`/proc/${name}/cmdline`, 'utf8').replaceAll('\0', ' ');
+        readlinkSync(`/proc/${name}/exe`); // a zombie has none
+        return command.includes(text) ? [{ pid: Number(name), command }] : [];
+      } catch {
+        return [];
+      }
+    });
+}

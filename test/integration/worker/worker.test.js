@@ -1,0 +1,239 @@
+/**
+ * A Worker with a real storage and the real follower over transport local.
+ */
+import assert from 'node:assert/strict';
+import { appendFileSync, chmodSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, afterEach, before, beforeEach, describe, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
+import { connectStorage } from '../../../src/storage/connect.js';
+import { addHost } from '../../../src/storage/inventory.js';
+import { migrate } from '../../../src/storage/migrate.js';
+import { raiseEpochs } from '../../../src/storage/positions.js';
+import { Worker } from '../../../src/worker/worker.js';
+import { startPostgres } from '../../helpers/postgres.js';
+
+/** @typedef {import('../../../src/ipc/messages.js').FromWorker} FromWorker */
+
+/** @type {import('../../../src/storage/inventory.js').HostFields} */
+const FIELDS = {
+  address: 'localhost',
+  port: 22,
+  username: null,
+  identityFile: null,
+  jumpHosts: [],
+  sudoUser: null,
+  hostKeys: [],
+  transport: 'local',
+  labels: {},
+  paused: false,
+};
+const WAIT_MS = 40_000;
+
+/** @param {number} n @param {string} [text] */
+const row = (n, text = 'a message') =>
+  `2026-11-20 16:08:${String(n % 60).padStart(2, '0')}.123 UTC,"u","d",17,"[local]",673f.11,${n},"SELECT",2026-11-20 16:07:59 UTC,3/4,0,LOG,00000,"${text}",,,,,,,,,"psql","client backend",,0\n`;
+/** @param {number} from @param {number} to */
+const rows = (from, to) => Array.from({ length: to - from }, (_, i) => row(from + i)).join('');
+
+describe('worker', () => {
+  /** @type {Awaited<ReturnType<typeof startPostgres>>} */
+  let server;
+  /** @type {import('pg').Client} */
+  let client;
+  /** @type {string} */
+  let dir;
+  /** @type {Worker[]} */
+  let workers = [];
+  /** @type {FromWorker[]} */
+  let messages = [];
+  let count = 0;
+
+  before(async () => {
+    server = await startPostgres();
+    client = await connectStorage(server.connectionOptions);
+    await migrate(client);
+  });
+  after(async () => {
+    await client.end();
+    await server.stop();
+  });
+  beforeEach(() => {
+    dir = mkdtempSync(join(tmpdir(), 'pgsluice-worker-'));
+    chmodSync(dir, 0o755);
+    messages = [];
+  });
+  afterEach(async () => {
+    for (const worker of workers) await worker.stop();
+    workers = [];
+    rmSync(dir, { recursive: true });
+  });
+
+  async function startWorker() {
+    const worker = new Worker(
+      {
+        storage: server.connectionOptions,
+        maxBatchBytes: 100_000,
+        maxBatchDelayMs: 100,
+        maxRecordBytes: 1_000_000,
+        connectTimeoutMs: 10_000,
+        logLevel: 'fatal',
+      },
+      message => messages.push(message),
+      'worker-test',
+    );
+    workers.push(worker);
+    await until(() => messages.some(({ type }) => type === 'ready'), 'ready');
+    return worker;
+  }
+
+  /** Adds a host with one stream on `dir`. @param {'end' | 'current' | 'start'} startAt */
+  async function addStream(startAt) {
+    count += 1;
+    const host = await addHost(client, `db${count}`, FIELDS, [{ path: dir, format: 'csvlog', linePrefix: null, startAt }]);
+    const streamId = host.streams[0]?.streamId ?? 0;
+    return {
+      streamId,
+      host: { hostId: host.hostId, name: host.name, hostKeyAlias: '', knownHostsFile: '', ...FIELDS },
+      path: dir,
+      suffix: '.csv',
+      startAt,
+      transport: /** @type {const} */ ('local'),
+      sudoUser: null,
+      epoch: 0,
+    };
+  }
+
+  /** @param {string} [view] */
+  async function stored(view = 'log') {
+    const { rows } = await client.query(`SELECT * FROM pgsluice.${view} WHERE host = $1 ORDER BY file_offset`, [`db${count}`]);
+    return rows;
+  }
+
+  /** @param {() => unknown} condition @param {string} what */
+  async function until(condition, what) {
+    const deadline = Date.now() + WAIT_MS;
+    while (!(await condition())) {
+      if (Date.now() > deadline) throw new Error(`not seen: ${what}; status ${JSON.stringify(messages.at(-1))}`);
+      await sleep(50);
+    }
+  }
+
+  /** @param {string} name @param {string | Buffer} content @param {number} [age] */
+  const write = (name, content, age = 0) => {
+    writeFileSync(join(dir, name), content);
+    if (age > 0) utimesSync(join(dir, name), Date.now() / 1000 - age, Date.now() / 1000 - age);
+  };
+
+  test('stores a stream from its start, and goes on where it was after a restart', async () => {
+    write('1.csv', rows(0, 5_000), 10);
+    write('2.csv', rows(5_000, 5_010));
+    const spec = await addStream('start');
+    const first = await startWorker();
+    first.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 5_010, 'all rows');
+    await first.stop();
+    appendFileSync(join(dir, '2.csv'), rows(5_010, 5_020));
+    messages = [];
+    const epochs = await raiseEpochs(client, [spec.streamId]);
+    const second = await startWorker();
+    second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
+    await until(async () => (await stored()).length >= 5_020, 'the new rows');
+    const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
+    assert.deepEqual(numbers, Array.from({ length: 5_020 }, (_, n) => n));
+  });
+
+  test('from end stores only what comes later, also when nothing came before a restart', async () => {
+    write('1.csv', rows(0, 100));
+    const spec = await addStream('end');
+    const first = await startWorker();
+    first.handle({ type: 'assign', stream: spec });
+    await until(async () => {
+      const { rows } = await client.query('SELECT begun FROM pgsluice.stream WHERE stream_id = $1', [spec.streamId]);
+      return rows[0].begun;
+    }, 'the beginning of the stream');
+    await first.stop();
+    appendFileSync(join(dir, '1.csv'), rows(100, 110));
+    write('2.csv', rows(110, 120));
+    messages = [];
+    const epochs = await raiseEpochs(client, [spec.streamId]);
+    const second = await startWorker();
+    second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
+    await until(async () => (await stored()).length >= 20, 'the new rows');
+    const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
+    assert.deepEqual(numbers, Array.from({ length: 20 }, (_, n) => 100 + n));
+  });
+
+  test('what cannot be stored is rejected, byte for byte, and holds nothing up', async () => {
+    const bad = [
+      'LOG:  not csv at all\n',
+      '2026-11-20 16:08:00.123 UTC,too,few,columns\n',
+      row(3).replace('2026-11-20 16:08:03.123 UTC', '2026-13-45 16:08:03.123 UTC'),
+      row(4).replace('UTC,"u"', 'NOWHERE,"u"'),
+      row(5).slice(0, 120), // torn inside quotes, without its newline ...
+      '\n', // ... and the next row begins on a line of its own
+    ];
+    const good = [row(1), row(2, 'nul \0 and \u00ff'.replace('\u00ff', '\u0000')), row(6), row(7)];
+    const latin = Buffer.concat([Buffer.from(row(8, 'caf')).subarray(0, -1), Buffer.from('\n')]);
+    const invalid = Buffer.from(row(9, 'caf#')).map(byte => (byte === 0x23 ? 0xe9 : byte));
+    write('1.csv', Buffer.concat([...[good[0], bad[0], bad[1], good[1], bad[2], bad[3], good[2], bad[4], bad[5], good[3]].map(text => Buffer.from(text ?? '')), latin, invalid]));
+    const spec = await addStream('start');
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 6, 'the good rows');
+    assert.deepEqual((await stored()).map(({ session_line_num: n }) => Number(n)), [1, 2, 6, 7, 8, 9]);
+    const rejected = await stored('rejected');
+    assert.equal(Buffer.concat(rejected.map(({ bytes }) => bytes)).toString(), bad.join(''));
+    const escaped = await stored('escaped');
+    assert.deepEqual(escaped.map(({ columns }) => columns), [['message'], ['message']]);
+    assert.deepEqual((await stored()).filter(({ message }) => message.includes('\\x')).map(({ message }) => message), ['nul \\x00 and \\x00', 'caf\\xe9']);
+  });
+
+  test('an unfinished record waits in the newest file, and is rejected in one that was left', async () => {
+    write('1.csv', row(1) + row(2).slice(0, 100), 10);
+    const spec = await addStream('start');
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 1, 'the finished record');
+    appendFileSync(join(dir, '1.csv'), row(2).slice(100));
+    await until(async () => (await stored()).length === 2, 'the record that was finished later');
+    appendFileSync(join(dir, '1.csv'), row(3).slice(0, 100));
+    write('2.csv', row(4));
+    await until(async () => (await stored('rejected')).length === 1, 'the unfinished record');
+    const [rejected] = await stored('rejected');
+    assert.equal(rejected.bytes.toString(), row(3).slice(0, 100));
+    assert.equal(rejected.file, '1.csv');
+    assert.equal((await stored()).length, 3);
+  });
+
+  test('a storage that restarts loses and repeats nothing', async () => {
+    write('1.csv', rows(0, 3_000));
+    const spec = await addStream('start');
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    for (let n = 0; n < 5; n += 1) {
+      await sleep(400);
+      appendFileSync(join(dir, '1.csv'), rows(3_000 + n * 1_000, 4_000 + n * 1_000));
+      if (n % 2 === 1) continue;
+      await client.end();
+      await server.restart('immediate');
+      client = await connectStorage(server.connectionOptions);
+    }
+    await until(async () => (await stored()).length >= 8_000, 'all rows');
+    const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
+    assert.deepEqual(numbers, Array.from({ length: 8_000 }, (_, n) => n));
+  });
+
+  test('a stream that is assigned to somebody else is put down, and nothing of it is stored any more', async () => {
+    write('1.csv', rows(0, 10));
+    const spec = await addStream('start');
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 10, 'the first rows');
+    await raiseEpochs(client, [spec.streamId]);
+    appendFileSync(join(dir, '1.csv'), rows(10, 20));
+    await until(() => messages.some(message => message.type === 'released' && message.fenced), 'released');
+    assert.equal((await stored()).length, 10);
+  });
+});
