@@ -1,0 +1,47 @@
+#!/bin/sh
+# scripts/packages.sh list|missing|install run|test
+# Lists or installs the system packages of scripts/packages.txt; "test" includes "run". Installing needs root and apt;
+# without them the missing packages are named and the exit code is 1.
+set -eu
+here=$(dirname "$0")
+action=${1:?list, missing or install} role=${2:?run or test}
+
+there() {
+  case $1 in
+    /*) for file in $1; do [ -e "$file" ] && return 0; done; return 1 ;;
+    *) command -v "$1" >/dev/null 2>&1 ;;
+  esac
+}
+
+names=''
+while read -r of package proof; do
+  case $of in '' | '#'*) continue ;; esac
+  [ "$of" = run ] || [ "$role" = test ] || continue
+  if [ "$action" = list ] || ! there "$proof"; then names="$names $package"; fi
+done <"$here/packages.txt"
+names=${names# }
+
+case $action in
+  list | missing) printf '%s\n' "$names" ;;
+  install)
+    [ -n "$names" ] || exit 0
+    if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null 2>&1; then
+      echo "missing system packages: $names (as root: apt-get install $names)" >&2
+      exit 1
+    fi
+    echo "installing system packages: $names" >&2
+    # The tests start their own clusters: Debian's "main" is not wanted.
+    if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
+      mkdir -p /etc/postgresql-common
+      echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf
+    fi
+    export DEBIAN_FRONTEND=noninteractive
+    apt-get update -qq >&2
+    # shellcheck disable=SC2086 -- a list of words
+    apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $names >&2
+    ;;
+  *)
+    echo "usage: scripts/packages.sh list|missing|install run|test" >&2
+    exit 2
+    ;;
+esac
