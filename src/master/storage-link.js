@@ -91,7 +91,8 @@ export class StorageLink {
   }
 
   async #connect() {
-    this.#storage = await openStorage(this.#config);
+    if (this.#storage) await this.#storage.embedded?.ensureRunning();
+    else this.#storage = await openStorage(this.#config);
     const client = await connectStorage({ ...this.#storage.options, application_name: 'pgsluice master' });
     if (this.#stopped) {
       await client.end();
@@ -144,12 +145,17 @@ export class StorageLink {
   }
 
   #maintain() {
-    this.use(client => maintainPartitions(client, Date.now(), this.#config.retention.days)).then(
+    this.#maintainNow().then(
       ({ dropped }) => {
         if (dropped.length > 0) this.#log.info({ dropped }, 'partitions past retention were dropped');
       },
       error => this.#log.error({ err: error }, 'partitions could not be made ahead'),
     );
+  }
+
+  async #maintainNow() {
+    await this.#storage?.embedded?.trimLog();
+    return this.use(client => maintainPartitions(client, Date.now(), this.#config.retention.days));
   }
 
   /** @param {PgsluiceError} error */

@@ -21,14 +21,17 @@ import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
  */
 
 /**
- * @param {import('pg').Client} client outside of a transaction
+ * @param {import('pg').Client} client outside of a transaction; after a failure it may still be in one
  * @param {{ records: CopyBuffer, rejected: CopyBuffer, streams: Map<number, StreamAdvance> }} batch
+ * @param {() => Promise<void>} [turn] waited for between COPY and the positions: batches of the same streams may be
+ *   copied side by side, but must advance one after another; when it rejects, nothing is stored
  */
-export async function commitBatch(client, { records, rejected, streams }) {
+export async function commitBatch(client, { records, rejected, streams }, turn = async () => {}) {
   await client.query('BEGIN');
   try {
     if (records.rows > 0) await copy(client, 'record', records);
     if (rejected.rows > 0) await copy(client, 'reject', rejected);
+    await turn();
     await advance(client, streams);
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {});

@@ -1,9 +1,11 @@
 /**
- * Collects what all streams of a worker parsed into batches, and commits one batch while the next one fills.
+ * Collects what all streams of a worker parsed into batches, and commits batches while the next one fills.
  * In: rows through `sink`, the streams that advanced through `touch`. Out: committed transactions (storage/batch.js).
- * A batch is committed when it holds maxBatchBytes, or maxBatchDelayMs after its first bytes. While one is being
- * committed and the next is full, `full` is true and readers pause: memory holds two batches, never more.
- * After a failure nothing in memory is trusted: both batches are dropped and onFailure makes every stream resume from
+ * A batch is closed when it holds maxBatchBytes, or maxBatchDelayMs after its first bytes. Up to PIPELINE closed
+ * batches are on their way, each on its own connection: their COPYs run side by side, their positions are advanced
+ * and committed strictly in order, so there is never a hole before a position. While all are on their way and the
+ * next is full, `full` is true and readers pause: memory holds PIPELINE + 1 batches, never more.
+ * After a failure nothing in memory is trusted: all batches are dropped and onFailure makes every stream resume from
  * its committed position.
  */
 import { CopyBuffer } from '../codec/copy-buffer.js';
@@ -12,13 +14,18 @@ import { commitBatch } from '../storage/batch.js';
 import { dayOf, ensurePartition, hasPartition } from '../storage/partitions.js';
 
 /** @typedef {import('./stream.js').Stream} Stream */
+/** @typedef {import('../storage/batch.js').StreamAdvance} StreamAdvance */
+
+const PIPELINE = 2; // the storage's work on a batch is about twice ours: one more hides its commits
+const CHUNK_SLACK_BYTES = 1024 * 1024; // a batch is closed after the chunk that filled it
+const REJECTED_BYTES = 64 * 1024;
 
 /** What one batch holds. */
 class Batch {
   /** @param {number} sizeBytes */
   constructor(sizeBytes) {
-    this.records = new CopyBuffer(sizeBytes);
-    this.rejected = new CopyBuffer(64 * 1024);
+    this.records = new CopyBuffer(sizeBytes + CHUNK_SLACK_BYTES);
+    this.rejected = new CopyBuffer(REJECTED_BYTES);
     /** @type {Set<number>} */
     this.days = new Set();
     /** @type {Set<Stream>} */
@@ -44,16 +51,18 @@ export class Batcher {
   #onFailure;
   /** filling @type {Batch} */
   #batch;
-  /** empty, or the one being committed @type {Batch} */
-  #spare;
-  /** @type {Promise<void> | null} */
-  #committing = null;
+  /** empty @type {Batch[]} */
+  #spare = [];
+  /** on their way, the oldest first @type {{ batch: Batch, done: Promise<void> }[]} */
+  #closed = [];
+  /** connections that are not in use @type {import('pg').Client[]} */
+  #clients = [];
+  /** raised by a failure: what began before it ends in nothing */
+  #generation = 0;
   /** @type {NodeJS.Timeout | null} */
   #timer = null;
-  /** a delay has passed, or the end of the process is near: commit as soon as the last commit is done */
+  /** the delay has passed, or somebody waits: close the batch as soon as there is a place for it */
   #due = false;
-  /** @type {import('pg').Client | null} */
-  #client = null;
   /** partitions that are known to exist */
   #partitions = new Set();
 
@@ -72,7 +81,7 @@ export class Batcher {
     this.#onRoom = onRoom;
     this.#onFailure = onFailure;
     this.#batch = new Batch(settings.maxBatchBytes);
-    this.#spare = new Batch(settings.maxBatchBytes);
+    for (let n = 0; n < PIPELINE; n += 1) this.#spare.push(new Batch(settings.maxBatchBytes));
     /** @type {import('../codec/csvlog.js').RowSink} */
     this.sink = {
       rows: this.#batch.records,
@@ -81,25 +90,9 @@ export class Batcher {
     };
   }
 
-  /** True while the next batch is full and the last one is not committed yet. */
+  /** True while the next batch is full and there is no place for it. */
   get full() {
-    return this.#committing !== null && this.#batch.bytes >= this.#settings.maxBatchBytes;
-  }
-
-  /** Nothing is waiting to be committed. */
-  get idle() {
-    return this.#committing === null && this.#batch.streams.size === 0;
-  }
-
-  /**
-   * The stream has advanced: its position is part of the batch that is filling.
-   * @param {Stream} stream
-   */
-  touch(stream) {
-    this.#batch.streams.add(stream);
-    if (this.#batch.bytes >= this.#settings.maxBatchBytes) this.#due = true;
-    if (this.#due) this.#commitNext();
-    else this.#timer ??= setTimeout(() => this.flush(), this.#settings.maxBatchDelayMs);
+    return this.#spare.length === 0 && this.#batch.bytes >= this.#settings.maxBatchBytes;
   }
 
   /** Rows in the batch that is filling. */
@@ -108,66 +101,91 @@ export class Batcher {
   }
 
   /**
-   * Resolves when nothing of the stream is uncommitted any more: stored, or dropped with its batch.
-   * @param {Stream} stream that reads nothing meanwhile
+   * The stream has advanced: its position is part of the batch that is filling.
+   * @param {Stream} stream
    */
-  async drain(stream) {
-    while (this.#batch.streams.has(stream) || (this.#committing && this.#spare.streams.has(stream))) {
-      this.flush();
-      await this.#committing;
-    }
+  touch(stream) {
+    this.#batch.streams.add(stream);
+    if (this.#due || this.#batch.bytes >= this.#settings.maxBatchBytes) this.#closeBatch();
+    else this.#timer ??= setTimeout(() => this.flush(), this.#settings.maxBatchDelayMs);
   }
 
   /** Commits what there is as soon as possible. */
   flush() {
     this.#due = true;
-    this.#commitNext();
+    this.#closeBatch();
   }
 
-  /** Resolves when all that was there at the call is committed or has failed. */
+  /**
+   * Resolves when nothing of the stream is uncommitted any more: stored, or dropped with its batch.
+   * @param {Stream} stream that reads nothing meanwhile
+   */
+  async drain(stream) {
+    for (;;) {
+      if (this.#batch.streams.has(stream)) this.flush();
+      else if (!this.#closed.some(({ batch }) => batch.streams.has(stream))) return;
+      await this.#closed.at(-1)?.done;
+    }
+  }
+
+  /** Resolves when all that was there is committed, or has failed. Nothing may be read meanwhile. */
   async settle() {
-    while (!this.idle) {
+    while (this.#closed.length > 0 || this.#batch.streams.size > 0) {
       this.flush();
-      await this.#committing;
+      await this.#closed.at(-1)?.done;
     }
   }
 
   async close() {
     if (this.#timer) clearTimeout(this.#timer);
-    await this.#client?.end().catch(() => {});
+    await Promise.all(this.#clients.map(client => client.end().catch(() => {})));
   }
 
-  #commitNext() {
-    if (this.#committing || this.#batch.streams.size === 0) return;
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    this.#due = false;
+  #closeBatch() {
+    const next = this.#batch.streams.size > 0 ? this.#spare.pop() : undefined;
+    if (!next) return;
+    this.#stopTimer();
     const batch = this.#batch;
-    this.#batch = this.#spare;
-    this.#spare = batch;
-    this.sink.rows = this.#batch.records;
-    this.sink.days = this.#batch.days;
-    const advances = new Map([...batch.streams].map(stream => [stream.streamId, stream.takeAdvance()]));
-    this.#committing = this.#commit(batch, advances).then(
-      () => this.#committed(batch),
-      error => this.#failed(error),
+    this.#batch = next;
+    this.sink.rows = next.records;
+    this.sink.days = next.days;
+    const advances = new Map([...batch.streams].map(stream => [stream, stream.takeAdvance()]));
+    const generation = this.#generation;
+    const previous = this.#closed.at(-1)?.done ?? Promise.resolve();
+    const done = this.#commit(batch, advances, previous).then(
+      () => {
+        if (generation === this.#generation) this.#committed(batch, advances);
+      },
+      error => {
+        if (generation === this.#generation) this.#failed(error);
+      },
     );
+    this.#closed.push({ batch, done });
   }
 
   /**
    * @param {Batch} batch
-   * @param {Map<number, import('../storage/batch.js').StreamAdvance>} streams
+   * @param {Map<Stream, { advance: StreamAdvance }>} advances
+   * @param {Promise<void>} previous fulfilled when the batch before has been dealt with
    */
-  async #commit(batch, streams) {
-    const client = (this.#client ??= await this.#connect());
-    await this.#ensurePartitions(client, batch);
-    const started = performance.now();
-    await commitBatch(client, { records: batch.records, rejected: batch.rejected, streams });
-    this.totals.commitSeconds += (performance.now() - started) / 1000;
-    this.totals.batches += 1;
-    this.totals.records += batch.records.rows;
-    this.totals.rejected += batch.rejected.rows;
-    this.totals.bytes += batch.bytes;
+  async #commit(batch, advances, previous) {
+    const generation = this.#generation;
+    const client = this.#clients.pop() ?? (await this.#connect());
+    try {
+      await this.#ensurePartitions(client, batch);
+      const started = performance.now();
+      const streams = new Map([...advances].map(([stream, { advance }]) => [stream.streamId, advance]));
+      await commitBatch(client, { records: batch.records, rejected: batch.rejected, streams }, async () => {
+        await previous;
+        if (generation !== this.#generation) throw new Error('the batch before was not stored');
+      });
+      this.totals.commitSeconds += (performance.now() - started) / 1000;
+    } catch (error) {
+      // A connection that failed in the middle of a COPY is not used again.
+      client.end().catch(() => {});
+      throw error;
+    }
+    this.#clients.push(client);
   }
 
   /** @param {import('pg').Client} client @param {Batch} batch */
@@ -187,31 +205,42 @@ export class Batcher {
     this.#partitions.add(key);
   }
 
-  /** @param {Batch} batch */
-  #committed(batch) {
+  /** @param {Batch} batch the oldest of those on their way @param {Map<Stream, { stored: import('./stream.js').Counts }>} advances */
+  #committed(batch, advances) {
     const wasFull = this.full;
-    this.#committing = null;
-    for (const stream of batch.streams) stream.committed();
+    this.#closed.shift();
+    this.totals.batches += 1;
+    this.totals.records += batch.records.rows;
+    this.totals.rejected += batch.rejected.rows;
+    this.totals.bytes += batch.bytes;
+    for (const [stream, { stored }] of advances) stream.committed(stored);
     batch.clear();
-    if (this.#batch.bytes >= this.#settings.maxBatchBytes || this.#due) this.#commitNext();
+    this.#spare.push(batch);
+    if (this.#due || this.#batch.bytes >= this.#settings.maxBatchBytes) this.#closeBatch();
     if (wasFull) this.#onRoom();
   }
 
   /** @param {unknown} error */
   #failed(error) {
+    this.#generation += 1;
     this.totals.failures += 1;
-    this.#committing = null;
-    this.#due = false;
-    if (this.#timer) clearTimeout(this.#timer);
-    this.#timer = null;
-    // A connection that failed in the middle of a COPY is not used again.
-    const client = this.#client;
-    this.#client = null;
+    this.#stopTimer();
     this.#partitions.clear();
-    client?.end().catch(() => {});
+    // What ended one connection has most likely ended the others.
+    for (const client of this.#clients) client.end().catch(() => {});
+    this.#clients = [];
+    // The buffers of batches on their way may still be in use by their sockets: they are left to the collector.
+    this.#spare = [];
+    for (let n = 0; n < PIPELINE; n += 1) this.#spare.push(new Batch(this.#settings.maxBatchBytes));
+    this.#closed = [];
     this.#batch.clear();
-    this.#spare.clear();
     this.#onFailure(error);
     this.#onRoom();
+  }
+
+  #stopTimer() {
+    if (this.#timer) clearTimeout(this.#timer);
+    this.#timer = null;
+    this.#due = false;
   }
 }

@@ -20,6 +20,8 @@ import { LogFile } from './log-file.js';
 /** @typedef {import('../transport/fifo.js').ByteSource} ByteSource */
 /** @typedef {import('../storage/positions.js').StreamClaim} StreamClaim */
 
+/** @typedef {{ records: number, rejected: number }} Counts */
+
 /**
  * What a stream needs from its worker.
  * @typedef {object} StreamHost
@@ -58,9 +60,8 @@ export class Stream {
   #paused = false;
   #lastByteAt = 0;
   #openedAt = 0;
-  /** counts of what is parsed, and of what is being committed */
+  /** since takeAdvance @type {Counts} */
   #parsed = { records: 0, rejected: 0 };
-  #inFlight = { records: 0, rejected: 0 };
   #backoff = new Backoff(BACKOFF);
   #backoffRefused = new Backoff(BACKOFF_REFUSED);
   /** @type {NodeJS.Timeout | null} */
@@ -111,7 +112,6 @@ export class Stream {
     this.#files.clear();
     this.#open = null;
     this.#parsed = { records: 0, rejected: 0 };
-    this.#inFlight = { records: 0, rejected: 0 };
     if (this.status.mode !== 'stopped') this.#retryAfter(error);
   }
 
@@ -123,20 +123,23 @@ export class Stream {
     this.#source?.resume();
   }
 
-  /** The state to commit together with all rows given to the sink so far. */
+  /**
+   * The state to commit together with all rows given to the sink so far, and what they count.
+   * @returns {{ advance: import('../storage/batch.js').StreamAdvance, stored: Counts }}
+   */
   takeAdvance() {
     const files = new Map([...this.#advanced].map(file => [file.fileNo, file.position()]));
+    const advance = { epoch: this.#epoch, begun: this.#begun, nextFileNo: this.#nextFileNo, files };
+    const stored = this.#parsed;
     this.#advanced.clear();
-    this.#inFlight = this.#parsed;
     this.#parsed = { records: 0, rejected: 0 };
-    return { epoch: this.#epoch, begun: this.#begun, nextFileNo: this.#nextFileNo, files };
+    return { advance, stored };
   }
 
-  /** What takeAdvance gave is stored. */
-  committed() {
-    this.status.records += this.#inFlight.records;
-    this.status.rejected += this.#inFlight.rejected;
-    this.#inFlight = { records: 0, rejected: 0 };
+  /** What takeAdvance gave is stored. @param {Counts} stored */
+  committed({ records, rejected }) {
+    this.status.records += records;
+    this.status.rejected += rejected;
   }
 
   /** Once a second: a silent connection, records that will not be finished. @param {number} now ms since the epoch */

@@ -6,6 +6,7 @@
  * As root, the directories belong to the account that runs PostgreSQL.
  * Throws PgsluiceError EMBEDDED_FAILED or STORAGE_UNFIT.
  */
+import { randomUUID } from 'node:crypto';
 import { lchown, mkdtemp, open, readFile, readdir, rename, rm, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { PgsluiceError } from '../../base/errors.js';
@@ -86,7 +87,7 @@ export async function writeSettings(clusterDir, binaries, account, socketDir, po
   const lines = Object.entries(all).map(
     ([name, value]) => `${name} = '${value.replaceAll(/['\\]/g, '$&$&')}'\n`,
   );
-  const part = path.join(clusterDir, `${SETTINGS_FILE}.${process.pid}-${Date.now()}`);
+  const part = path.join(clusterDir, `${SETTINGS_FILE}.${randomUUID()}`);
   // wx: root writes here into a directory of a lesser account, and must not follow a link that it made.
   const file = await open(part, 'wx', 0o600);
   try {

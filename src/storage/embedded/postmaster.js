@@ -66,10 +66,13 @@ async function worksIn(pid, directory) {
   if (process.platform !== 'linux') return pidExists(pid);
   const wanted = await realpath(directory).catch(() => undefined);
   if (wanted === undefined) return false;
+  const commandLine = await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '');
+  // Empty for a zombie, and for a process that is just ending: that one still has a directory.
+  if (commandLine === '') return false;
   const cwd = await readlink(`/proc/${pid}/cwd`).catch(() => undefined);
   if (cwd !== undefined) return cwd === wanted;
   // Root without CAP_SYS_PTRACE, as in a container, may not read another user's cwd, but its arguments.
-  const args = (await readFile(`/proc/${pid}/cmdline`, 'utf8').catch(() => '')).split('\0');
+  const args = commandLine.split('\0');
   const named = args[args.indexOf('-D') + 1] ?? '';
   return args.includes('-D') && (await realpath(named).catch(() => undefined)) === wanted;
 }

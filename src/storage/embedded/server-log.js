@@ -3,6 +3,7 @@
  * truncating it: the server appends through a descriptor that it keeps, so a rename would not help. What is
  * written between the copy and the truncation is lost; it is a log for operators, not data.
  */
+import { randomUUID } from 'node:crypto';
 import { constants, copyFile, lstat, open, rename } from 'node:fs/promises';
 
 const MAX_BYTES = 16 * 1024 * 1024;
@@ -55,7 +56,7 @@ export async function trimLog(logFile) {
   if (size <= MAX_BYTES) return;
   const file = await open(logFile, APPEND, 0o600);
   try {
-    const part = `${logFile}.1.${process.pid}-${Date.now()}`;
+    const part = `${logFile}.1.${randomUUID()}`;
     await copyFile(logFile, part, constants.COPYFILE_EXCL);
     await rename(part, `${logFile}.1`);
     await file.truncate();

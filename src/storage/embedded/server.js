@@ -10,10 +10,19 @@
 import { constants, mkdir, open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { Client, escapeIdentifier } from 'pg';
 import { PgsluiceError } from '../../base/errors.js';
 import { findBinaries } from './binaries.js';
 import { USER, ensureCluster, keyLine, writeSettings } from './cluster.js';
+import {
+  DATABASE,
+  PORT,
+  answers,
+  createDatabase,
+  isPassing,
+  isUnused,
+  newClient,
+  takeLease,
+} from './lease.js';
 import { removeStaleLock, runningPostmaster } from './postmaster.js';
 import {
   chooseAccount,
@@ -25,19 +34,12 @@ import {
 } from './run-as.js';
 import { prepareLog, readLogSince, trimLog } from './server-log.js';
 
-const DATABASE = 'pgsluice';
-/** The socket is alone in its directory, so the port is only a part of its name. */
-const PORT = 5432;
 /** sizeof(sockaddr_un.sun_path) - 1, of Linux and of the BSDs. */
 const SOCKET_PATH_MAX_BYTES = process.platform === 'linux' ? 107 : 103;
 const POLL_MS = 50;
-const CONNECT_TIMEOUT_MS = 10_000;
 /** Crash recovery replays up to max_wal_size: minutes on a slow disk. */
 const START_TIMEOUT_MS = 600_000;
 const STOP_TIMEOUT_MS = 300_000;
-const LEASE_NAME = 'pgsluice embedded';
-/** Two-key advisory lock, "pgsl" and 1; shared: in use, exclusive: being shut down. */
-const LEASE_LOCK = '1885827948, 1';
 
 /** The loser of two starts, and a start beside the last children of a postmaster that was killed. */
 const TRY_AGAIN = /lock file ".*" already exists|lock file ".*" is empty|pre-existing shared memory block/;
@@ -48,16 +50,12 @@ const TRY_AGAIN_DELAY_MS = 500;
 /** pg_ctl hands its paths to /bin/sh in double quotes. */
 const UNSAFE_IN_SHELL = /["$`\\\n]/;
 
-/** SQLSTATEs of a server that starts, goes down or is full, and what a connection that it cut off says. */
-const PASSING = new Set(['57P01', '57P02', '57P03', '53300', 'ECONNRESET', 'EPIPE', 'EAGAIN']);
-/** What pg says, without a code, when the connection ends or stalls before it is ready. */
-const PASSING_MESSAGE = /connection terminated|not queryable|timeout expired/i;
 const ABSENT = new Set(['ENOENT', 'ECONNREFUSED']);
 
 /** @typedef {{ host: string, port: number, user: string, database: string }} Endpoint */
 
 export class EmbeddedPostgres {
-  /** @type {Client | undefined} */
+  /** @type {import('pg').Client | undefined} */
   #lease;
   /** @type {Promise<Endpoint & { started: boolean }> | undefined} */
   #starting;
@@ -181,8 +179,7 @@ export class EmbeddedPostgres {
     try {
       await client.connect();
       await this.#requireOurCluster(client);
-      await client.query(`SELECT pg_advisory_lock_shared(${LEASE_LOCK})`);
-      holdProcess(client, false);
+      await takeLease(client);
       this.#lease = client;
       return 'connected';
     } catch (error) {
@@ -274,7 +271,7 @@ export class EmbeddedPostgres {
     );
   }
 
-  /** @param {Client} client */
+  /** @param {import('pg').Client} client */
   async #requireOurCluster(client) {
     const { rows } = await client.query(`SELECT current_setting('data_directory') AS directory`);
     const theirs = String(rows[0].directory);
@@ -308,63 +305,6 @@ export class EmbeddedPostgres {
 const socketName = `.s.PGSQL.${PORT}`;
 
 /**
- * @param {string} host
- * @param {string} database
- */
-function newClient(host, database) {
-  const connection = { host, port: PORT, user: USER, database, ssl: false };
-  return new Client({
-    ...connection,
-    application_name: LEASE_NAME,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
-  });
-}
-
-/** @param {string} host */
-async function createDatabase(host) {
-  const client = newClient(host, 'postgres');
-  client.on('error', () => {}); // the query fails as well
-  try {
-    await client.connect();
-    await client.query(`CREATE DATABASE ${escapeIdentifier(DATABASE)} TEMPLATE template0`);
-  } catch (error) {
-    // 42P04, or 23505 when both got that far: another caller has made it. A server that ends is met again.
-    if (!['42P04', '23505'].includes(errorCode(error)) && !isPassing(error)) throw error;
-  } finally {
-    await client.end().catch(() => undefined);
-  }
-}
-
-/** @param {Client} client */
-async function answers(client) {
-  holdProcess(client, true);
-  try {
-    await client.query('SELECT 1');
-    return true;
-  } catch {
-    return false;
-  } finally {
-    holdProcess(client, false);
-  }
-}
-
-/**
- * Whether an open connection keeps the process from ending; needed while an answer is awaited.
- * @param {Client} client pg has ref() and unref(), its types have not
- * @param {boolean} held
- */
-function holdProcess(client, held) {
-  const method = Reflect.get(client, held ? 'ref' : 'unref');
-  if (typeof method === 'function') method.call(client);
-}
-
-/** @param {unknown} error */
-function isPassing(error) {
-  const code = errorCode(error);
-  return PASSING.has(code) || (code === '' && error instanceof Error && PASSING_MESSAGE.test(error.message));
-}
-
-/**
  * Changes mode or owner of a directory, never through a symbolic link: root may do this in a directory of
  * another account.
  * @param {string} directory
@@ -376,29 +316,6 @@ async function alter(directory, change) {
     await change(handle, await handle.stat());
   } finally {
     await handle.close();
-  }
-}
-
-/**
- * Turns our lease into the exclusive lock, which new leases then wait for until the server is down.
- * @param {Client} lease
- * @returns {Promise<boolean>} false: somebody uses the server, or it is down
- */
-async function isUnused(lease) {
-  holdProcess(lease, true);
-  try {
-    await lease.query(`SELECT pg_advisory_unlock_shared(${LEASE_LOCK})`);
-    // Other leases are seen by their locks: counting them would let two that stop at once both stay away.
-    const { rows } = await lease.query(
-      `SELECT pg_try_advisory_lock(${LEASE_LOCK}) AND NOT EXISTS (
-         SELECT FROM pg_stat_activity
-         WHERE application_name LIKE 'pgsluice%' AND application_name <> $1 AND pid <> pg_backend_pid()
-       ) AS unused`,
-      [LEASE_NAME],
-    );
-    return rows[0].unused === true;
-  } catch {
-    return false;
   }
 }
 

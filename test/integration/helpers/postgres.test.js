@@ -260,8 +260,10 @@ describe('csvlogSettings and startLoad', { concurrency: 2 }, () => {
     const collector = Number(children[titles.findIndex(title => title.includes('logger'))]);
     process.kill(collector, 'SIGSTOP');
     await server.query("SELECT 'marker'");
-    const killed = server.kill();
+    let returned = false;
+    const killed = server.kill().then(() => (returned = true));
     await sleep(200);
+    assert.equal(returned, false);
     process.kill(collector, 'SIGCONT');
     await killed;
     assert.match((await csvOf(server.logDir)).text, /statement: SELECT 'marker'/);
