@@ -3,7 +3,7 @@
  */
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';
-import pg from 'pg';
+import { Client } from 'pg';
 import { startPostgres } from '../test/helpers/postgres.js';
 import { startSshd } from '../test/helpers/sshd.js';
 import { ingest, median, round, STORAGE_SETTINGS } from './ingest-run.js';
@@ -18,7 +18,7 @@ export async function bench() {
   const { size } = await stat(join(logs, 'postgresql.csv'));
   const storage = await startPostgres({ binaries: 'system', settings: STORAGE_SETTINGS });
   const sshd = await startSshd();
-  const client = new pg.Client(storage.connectionOptions);
+  const client = new Client(storage.connectionOptions);
   await client.connect();
   try {
     const alone = [];

@@ -27,10 +27,14 @@ export async function ingest({ client, storage, sshd, logs, size, records, idle 
     const worker = async () => (await daemon.status()).workers[0];
     const cpuBefore = (await worker())?.cpuSeconds ?? 0;
     let rssBytes = 0;
-    const ssh = ['--ssh', `${sshd.user}@127.0.0.1:${sshd.port}`, '--identity', sshd.identityFile, '--host-key', sshd.hostKey];
-    for (let n = 0; n < idle; n += 1) await daemon.run('host', 'add', `idle${n}`, ...ssh, '--log', `${daemon.dir}/run`);
-    while ((await daemon.status()).hosts.some(host => host.streams.some(({ state }) => state !== 'reading'))) await sleep(100);
-    const adding = daemon.run('host', 'add', 'bench', ...ssh, '--log', logs, '--from', 'start');
+    for (let n = 0; n < idle; n += 1)
+      await daemon.addHost(`idle${n}`, { log: `${daemon.dir}/run`, server: sshd });
+    while (
+      (await daemon.status()).hosts.some(host => host.streams.some(({ state }) => state !== 'reading'))
+    ) {
+      await sleep(100);
+    }
+    const adding = daemon.addHost('bench', { log: logs, server: sshd });
     for (const deadline = Date.now() + LIMIT_MS; Date.now() < deadline; await sleep(100)) {
       rssBytes = Math.max(rssBytes, (await worker())?.rssBytes ?? 0);
       const { rows } = await client.query(
@@ -44,7 +48,8 @@ export async function ingest({ client, storage, sshd, logs, size, records, idle 
       await sleep(1_100); // the next report
       const cpuSeconds = ((await worker())?.cpuSeconds ?? 0) - cpuBefore;
       const stored = await client.query('SELECT count(*)::int AS count FROM pgsluice.log');
-      if (records !== undefined && stored.rows[0].count !== records) throw new Error(`${stored.rows[0].count} of ${records} records are stored`);
+      if (records !== undefined && stored.rows[0].count !== records)
+        throw new Error(`${stored.rows[0].count} of ${records} records are stored`);
       return { seconds: rows[0].seconds, cpuSeconds, rssBytes };
     }
     throw new Error(`not stored within ${LIMIT_MS / 1000} s: ${daemon.output}`);

@@ -9,7 +9,7 @@ import { once } from 'node:events';
 import { chmod, mkdtemp, rm, stat } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import pg from 'pg';
+import { Client } from 'pg';
 import { startPostgres } from '../test/helpers/postgres.js';
 import { startSshd } from '../test/helpers/sshd.js';
 import { ingest, median, round, STORAGE_SETTINGS } from './ingest-run.js';
@@ -36,7 +36,7 @@ export async function bench() {
     settings: STORAGE_SETTINGS,
   });
   const sshd = await startSshd();
-  const client = new pg.Client(storage.connectionOptions);
+  const client = new Client(storage.connectionOptions);
   await client.connect();
   const env = {
     ...process.env,
@@ -48,7 +48,10 @@ export async function bench() {
   /** @param {string} script @param {string[]} args */
   const shell = async (script, ...args) => {
     const started = performance.now();
-    const child = spawn('bash', ['-c', `set -eo pipefail; ${script}`, 'bench', ...args], { env, stdio: ['ignore', 'ignore', 'inherit'] });
+    const child = spawn('bash', ['-c', `set -eo pipefail; ${script}`, 'bench', ...args], {
+      env,
+      stdio: ['ignore', 'ignore', 'inherit'],
+    });
     const [code] = await once(child, 'exit');
     if (code !== 0) throw new Error(`${script}: exit code ${code}`);
     return (performance.now() - started) / 1000;
@@ -70,7 +73,14 @@ export async function bench() {
       await client.query('TRUNCATE postgres_log; CHECKPOINT');
       const { identityFile, port, user } = sshd;
       seconds.psql.push(
-        await shell(`${ssh} cat "$5" | psql -qc '\\copy postgres_log from stdin csv'`, identityFile, String(port), known, user, file),
+        await shell(
+          `${ssh} cat "$5" | psql -qc '\\copy postgres_log from stdin csv'`,
+          identityFile,
+          String(port),
+          known,
+          user,
+          file,
+        ),
       );
       await client.query('TRUNCATE postgres_log');
       await client.query('CHECKPOINT');

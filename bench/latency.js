@@ -6,7 +6,7 @@ import { appendFileSync, chmodSync, mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import { Client } from 'pg';
 import { TestDaemon } from '../test/helpers/daemon.js';
 import { startSshd } from '../test/helpers/sshd.js';
 
@@ -21,13 +21,10 @@ export async function bench() {
   const sshd = await startSshd();
   const daemon = new TestDaemon();
   await daemon.start();
-  const client = new pg.Client({ host: `${daemon.dir}/run/storage`, user: 'pgsluice', database: 'pgsluice' });
+  const client = new Client({ host: `${daemon.dir}/run/storage`, user: 'pgsluice', database: 'pgsluice' });
   await client.connect();
   try {
-    await daemon.run(
-      ...['host', 'add', 'bench', '--ssh', `${sshd.user}@127.0.0.1:${sshd.port}`, '--identity', sshd.identityFile],
-      ...['--host-key', sshd.hostKey, '--log', dir, '--from', 'start'],
-    );
+    await daemon.addHost('bench', { log: dir, server: sshd });
     await sleep(3_000);
     const file = join(dir, 'postgresql.csv');
     const written = new Map();
@@ -61,9 +58,16 @@ export async function bench() {
     }
     clearInterval(writer);
     latencies.sort((a, b) => a - b);
-    const quantile = (/** @type {number} */ q) => Math.round(latencies[Math.floor(latencies.length * q)] ?? NaN);
+    const quantile = (/** @type {number} */ q) =>
+      Math.round(latencies[Math.floor(latencies.length * q)] ?? NaN);
     return [
-      { records_per_s: RECORDS_PER_SECOND, records: latencies.length, p50_ms: quantile(0.5), p99_ms: quantile(0.99), max_ms: quantile(0.99999) },
+      {
+        records_per_s: RECORDS_PER_SECOND,
+        records: latencies.length,
+        p50_ms: quantile(0.5),
+        p99_ms: quantile(0.99),
+        max_ms: quantile(0.99999),
+      },
     ];
   } finally {
     await client.end();

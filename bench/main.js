@@ -7,7 +7,10 @@ import { parseArgs } from 'node:util';
 
 const BENCHES = ['ingest', 'latency', 'idle-fifos', 'parse'];
 
-const { values, positionals } = parseArgs({ allowPositionals: true, options: { json: { type: 'boolean', default: false } } });
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: { json: { type: 'boolean', default: false } },
+});
 const [name = ''] = positionals;
 if (!BENCHES.includes(name)) {
   process.stderr.write(`usage: npm run bench -- ${BENCHES.join('|')} [--json]\n`);
@@ -16,14 +19,17 @@ if (!BENCHES.includes(name)) {
 if (name === 'parse') {
   await import('./parse.js');
 } else {
-  if (!values.json) process.stdout.write(`${cpus().length} x ${cpus()[0]?.model ?? '?'}, Node ${process.version}\n`);
+  if (!values.json)
+    process.stdout.write(`${cpus().length} x ${cpus()[0]?.model ?? '?'}, Node ${process.version}\n`);
   const { bench } = await import(`./${name}.js`);
   const results = await bench();
   for (const result of results) {
     process.stdout.write(
       values.json
         ? `${JSON.stringify({ bench: name, ...result })}\n`
-        : `${Object.entries(result).map(([key, value]) => `${key} ${value}`).join('  ')}\n`,
+        : `${Object.entries(result)
+            .map(([key, value]) => `${key} ${value}`)
+            .join('  ')}\n`,
     );
   }
 }

@@ -26,7 +26,7 @@ export async function sampleDirectory(minBytes) {
   const found = await stat(join(path, 'postgresql.csv')).catch(() => null);
   if (found) return path;
   await mkdir(path, { recursive: true });
-  const [pgbench] = globSync('/usr/lib/postgresql/*/bin/pgbench').toSorted().reverse();
+  const [pgbench] = globSync('/usr/lib/postgresql/*/bin/pgbench').toSorted().toReversed();
   if (!pgbench) throw new Error('pgbench is needed (Debian package postgresql)');
   process.stderr.write(`making a csvlog file of ${Math.ceil(minBytes / 1e6)} MB, once\n`);
   const server = await startPostgres({
@@ -39,9 +39,15 @@ export async function sampleDirectory(minBytes) {
     },
   });
   try {
-    const env = { ...process.env, PGHOST: server.socketDir, PGPORT: String(server.port), PGUSER: server.user, PGDATABASE: server.database };
+    const env = {
+      ...process.env,
+      PGHOST: server.socketDir,
+      PGPORT: String(server.port),
+      PGUSER: server.user,
+      PGDATABASE: server.database,
+    };
     await run(pgbench, ['-i', '-q', '-s', '5'], { env });
-    for (let size = 0; size < minBytes; ) {
+    for (let size = 0; size < minBytes;) {
       await run(pgbench, ['-c', '8', '-j', '2', '-T', String(LOAD_SECONDS)], { env });
       const [log = ''] = await csvFiles(server.logDir);
       ({ size } = await stat(log));

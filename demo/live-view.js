@@ -44,8 +44,9 @@ export class LiveView {
     ].join(' · ');
     this.#draw([
       styleText('bold', head),
-      ...rows.map(row =>
-        `  ${row.log_time.toISOString().slice(11, 23)} ${row.error_severity} ${row.database_name ?? '-'} ${printable(row.message ?? '')}`,
+      ...rows.map(
+        row =>
+          `  ${row.log_time.toISOString().slice(11, 23)} ${row.error_severity} ${row.database_name ?? '-'} ${printable(row.message ?? '')}`,
       ),
     ]);
   }

@@ -4,7 +4,7 @@
  * with a check: what is stored against PostgreSQL's own COPY of the same files. Everything is temporary and removed.
  */
 import { parseArgs } from 'node:util';
-import pg from 'pg';
+import { Client } from 'pg';
 import { checkConservation, csvFiles, waitUntilDrained } from '../test/helpers/conservation.js';
 import { TestDaemon } from '../test/helpers/daemon.js';
 import { startLoad } from '../test/helpers/load.js';
@@ -22,7 +22,7 @@ const say = line => process.stdout.write(`${line}\n`);
 
 /** what to stop at the end, the last started first @type {(() => Promise<unknown>)[]} */
 const releasers = [];
-let ending = false;
+const ending = new AbortController();
 
 async function main() {
   const seconds = readSeconds();
@@ -32,8 +32,8 @@ async function main() {
   });
   for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
     process.on(signal, () => {
-      if (!ending) say('\nending...');
-      ending = true;
+      if (!ending.signal.aborted) say('\nending...');
+      ending.abort();
       interrupted();
     });
   }
@@ -49,12 +49,15 @@ async function main() {
   releasers.push(() => daemon.remove());
   await daemon.start();
   say(`   ${daemon.url}/status, /metrics, /healthz, /readyz`);
-  say(`4. pgsluice host add ${HOST} --ssh ${server.user}@127.0.0.1:${server.port} --log ${source.dataDir} --from start`);
-  await daemon.run(
-    ...['host', 'add', HOST, '--ssh', `${server.user}@127.0.0.1:${server.port}`, '--identity', server.identityFile],
-    ...['--host-key', server.hostKey, '--log', source.dataDir, '--from', 'start', '--transport', server.transport],
+  say(
+    `4. pgsluice host add ${HOST} --ssh ${server.user}@127.0.0.1:${server.port} --log ${source.dataDir} --from start`,
   );
-  const storage = new pg.Client({ host: `${daemon.dir}/run/storage`, user: 'pgsluice', database: 'pgsluice' });
+  await daemon.addHost(HOST, { log: source.dataDir, server, transport: server.transport });
+  const storage = new Client({
+    host: `${daemon.dir}/run/storage`,
+    user: 'pgsluice',
+    database: 'pgsluice',
+  });
   await storage.connect();
   releasers.push(() => storage.end());
   say(`5. load, for ${seconds} s (Ctrl-C ends it earlier)\n`);
@@ -63,7 +66,7 @@ async function main() {
 
   const view = new LiveView({ daemon, storage, host: HOST });
   const until = Date.now() + seconds * 1000;
-  while (!ending && Date.now() < until) {
+  while (!ending.signal.aborted && Date.now() < until) {
     await Promise.race([interruption, new Promise(resolve => setTimeout(resolve, LOOK_MS))]);
     await view.show();
   }
@@ -72,8 +75,16 @@ async function main() {
   await waitUntilDrained(storage, HOST, source.logDir, DRAIN_MS);
 
   const files = await csvFiles(source.logDir);
-  const { source: written, stored, missing, duplicated, rejected } = await checkConservation(storage, HOST, files);
-  say(`\nCOPY of the source's ${files.length} csv files against pgsluice.log, all 26 columns (EXCEPT ALL both ways):`);
+  const {
+    source: written,
+    stored,
+    missing,
+    duplicated,
+    rejected,
+  } = await checkConservation(storage, HOST, files);
+  say(
+    `\nCOPY of the source's ${files.length} csv files against pgsluice.log, all 26 columns (EXCEPT ALL both ways):`,
+  );
   say(`  records in the source's csv files  ${written}`);
   say(`  records stored                     ${stored}`);
   say(`  missing                            ${missing}`);
@@ -85,7 +96,9 @@ async function main() {
 }
 
 function readSeconds() {
-  const { values } = parseArgs({ options: { seconds: { type: 'string', default: String(DEFAULT_SECONDS) } } });
+  const { values } = parseArgs({
+    options: { seconds: { type: 'string', default: String(DEFAULT_SECONDS) } },
+  });
   const seconds = Number(values.seconds);
   if (!(seconds >= 1 && seconds <= 86_400)) throw new Error('--seconds takes a number from 1 to 86400');
   return seconds;
@@ -97,7 +110,7 @@ try {
 } catch (error) {
   process.stderr.write(`demo: ${/** @type {Error} */ (error).message}\n`);
 }
-for (const release of releasers.reverse()) {
+for (const release of releasers.toReversed()) {
   await release().catch(error => process.stderr.write(`demo: ${error.message}\n`));
 }
 process.exit(code);

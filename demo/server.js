@@ -25,13 +25,17 @@ export async function startServer(say) {
   const missing = missingPrograms();
   if (missing.length > 0) installOpenssh(missing, say);
   if (missingPrograms().length === 0) return { ...(await startSshd()), transport: 'openssh' };
-  say(`   ${missingPrograms().join(' and ')} not installed: using the server and client of the ssh2 package instead`);
+  say(
+    `   ${missingPrograms().join(' and ')} not installed: using the server and client of the ssh2 package instead`,
+  );
   return { ...(await startSsh2Server()), transport: 'ssh2' };
 }
 
 function missingPrograms() {
   const path = (process.env['PATH'] ?? '').split(':');
-  return ['ssh', 'sshd'].filter(name => ![...path, '/usr/sbin', '/usr/local/sbin'].some(dir => isProgram(`${dir}/${name}`)));
+  return ['ssh', 'sshd'].filter(
+    name => ![...path, '/usr/sbin', '/usr/local/sbin'].some(dir => isProgram(`${dir}/${name}`)),
+  );
 }
 
 /** @param {string} path */

@@ -26,10 +26,16 @@ export async function startSsh2Server() {
     connection.on('error', () => {}); // a client that goes away
     connection.on('authentication', context => {
       const known =
-        context.method === 'publickey' && context.username === user && context.key.data.equals(allowed.getPublicSSH());
+        context.method === 'publickey' &&
+        context.username === user &&
+        context.key.data.equals(allowed.getPublicSSH());
       if (!known) return context.reject(['publickey']);
       if (!context.signature) return context.accept();
-      const signed = allowed.verify(/** @type {Buffer} */ (context.blob), context.signature, context.hashAlgo) === true;
+      const signed = allowed.verify(
+        /** @type {Buffer} */ (context.blob),
+        context.signature,
+        context.hashAlgo,
+      );
       return signed ? context.accept() : context.reject();
     });
     connection.on('session', accept => {

@@ -33,7 +33,12 @@ if (areas.length !== 1 || areas[0] !== 'unit') {
 }
 
 let bad = 0;
-const events = run({ files, cwd: root, concurrency: Math.max(2, availableParallelism()), timeout: TIMEOUT_MS });
+const events = run({
+  files,
+  cwd: root,
+  concurrency: Math.max(2, availableParallelism()),
+  timeout: TIMEOUT_MS,
+});
 events.on('test:fail', () => {
   bad += 1;
 });

@@ -16,9 +16,9 @@ const table = Uint32Array.from({ length: 256 }, (_, index) => {
  */
 export function posixCksum(bytes) {
   let sum = 0;
-  for (const byte of bytes) sum = (sum << 8) ^ /** @type {number} */ (table[((sum >>> 24) ^ byte) & 0xff]);
+  for (const byte of bytes) sum = (sum << 8) ^ table[((sum >>> 24) ^ byte) & 0xff];
   for (let rest = bytes.length; rest > 0; rest = Math.floor(rest / 256)) {
-    sum = (sum << 8) ^ /** @type {number} */ (table[((sum >>> 24) ^ rest) & 0xff]);
+    sum = (sum << 8) ^ table[((sum >>> 24) ^ rest) & 0xff];
   }
   return ~sum >>> 0;
 }

@@ -69,14 +69,17 @@ export class ChildProcess {
     };
     child.on('message', message => onMessage(/** @type {From} */ (message)));
     child.on('error', error => ended(`could not be started (${error.message})`));
-    child.on('exit', (code, signal) => ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
+    child.on('exit', (code, signal) =>
+      ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
+    );
     onStart();
   }
 
   /** @param {To} message lost if the process is not there, as is everything the process knew */
   send(message) {
     const child = this.#child;
-    if (child?.connected) child.send(/** @type {import('node:child_process').Serializable} */ (message), () => {});
+    if (child?.connected)
+      child.send(/** @type {import('node:child_process').Serializable} */ (message), () => {});
   }
 
   /**

@@ -132,8 +132,14 @@ export class Daemon {
     if (this.#stopping) return;
     this.#stopping = true;
     if (this.#reloadTimer) clearInterval(this.#reloadTimer);
-    await Promise.all(this.#workers.map(({ process: worker }) => worker.stop({ type: 'stop' }, WORKER_STOP_MS)));
-    await Promise.all([this.#proxy.stop({ type: 'stop' }, PROXY_STOP_MS), this.#link.close(), this.#http.close()]);
+    await Promise.all(
+      this.#workers.map(({ process: worker }) => worker.stop({ type: 'stop' }, WORKER_STOP_MS)),
+    );
+    await Promise.all([
+      this.#proxy.stop({ type: 'stop' }, PROXY_STOP_MS),
+      this.#link.close(),
+      this.#http.close(),
+    ]);
   }
 
   /** @param {import('../storage/connect.js').Storage} storage */
@@ -209,7 +215,9 @@ export class Daemon {
     for (const { hostId } of this.#hosts) if (!kept.has(hostId)) this.#proxy.send({ type: 'forget', hostId });
     this.#hosts = hosts;
     this.#inventoryLoaded = true;
-    const wanted = hosts.filter(host => !host.paused).flatMap(host => wantedStreams(host, this.#directories.knownHosts));
+    const wanted = hosts
+      .filter(host => !host.paused)
+      .flatMap(host => wantedStreams(host, this.#directories.knownHosts));
     for (const { streamId, worker } of this.#fleet.want(wanted)) {
       this.#workers[worker]?.process.send({ type: 'unassign', streamId });
     }
@@ -240,7 +248,7 @@ export class Daemon {
 
   /** @param {number} index @param {FromWorker} message */
   #fromWorker(index, message) {
-    const worker = /** @type {WorkerSlot} */ (this.#workers[index]);
+    const worker = this.#workers[index];
     switch (message.type) {
       case 'ready':
         worker.ready = true;
@@ -250,7 +258,10 @@ export class Daemon {
         const { streamId, attempt } = message;
         const host = this.#fleet.streams.get(streamId)?.spec.host;
         if (!host || !this.#proxyReady) {
-          const error = { code: /** @type {const} */ ('PROCESS_DIED'), message: 'sshproxy is not running yet' };
+          const error = {
+            code: /** @type {const} */ ('PROCESS_DIED'),
+            message: 'sshproxy is not running yet',
+          };
           worker.process.send({ type: 'closed', streamId, attempt, error });
           return;
         }
@@ -312,7 +323,7 @@ export class Daemon {
 
   /** @param {number} index */
   #workerGone(index) {
-    const worker = /** @type {WorkerSlot} */ (this.#workers[index]);
+    const worker = this.#workers[index];
     worker.ready = false;
     worker.status = null;
     for (const [streamId, attempt] of worker.attempts) this.#proxy.send({ type: 'close', streamId, attempt });
@@ -345,7 +356,12 @@ export class Daemon {
         ready,
         status,
       })),
-      proxy: { pid: this.#proxy.pid, restarts: this.#proxy.restarts, ready: this.#proxyReady, status: this.#proxyStatus },
+      proxy: {
+        pid: this.#proxy.pid,
+        restarts: this.#proxy.restarts,
+        ready: this.#proxyReady,
+        status: this.#proxyStatus,
+      },
     });
   }
 }
@@ -359,7 +375,17 @@ function wantedStreams(host, knownHostsDirectory) {
   const { hostId, name, address, port, username, identityFile, jumpHosts, sudoUser, transport } = host;
   const keys = writeKnownHosts(knownHostsDirectory, host);
   // The pinned keys are part of the specification: a changed key makes the stream connect anew.
-  const spec = { hostId, name, address, port, username, identityFile, jumpHosts, ...keys, hostKeys: host.hostKeys };
+  const spec = {
+    hostId,
+    name,
+    address,
+    port,
+    username,
+    identityFile,
+    jumpHosts,
+    ...keys,
+    hostKeys: host.hostKeys,
+  };
   return host.streams.map(({ streamId, path, startAt }) => ({
     streamId,
     host: spec,

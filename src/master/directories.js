@@ -27,7 +27,8 @@ export function prepareDirectories({ daemon }) {
 
 /** FIFOs of processes that are gone. @param {string} directory */
 export function removeStaleFifos(directory) {
-  for (const name of readdirSync(directory)) if (name.startsWith('fifo-')) rmSync(join(directory, name), { force: true });
+  for (const name of readdirSync(directory))
+    if (name.startsWith('fifo-')) rmSync(join(directory, name), { force: true });
 }
 
 /**

@@ -68,7 +68,11 @@ export class HttpServer {
   async #answer(request, response) {
     /** @param {number} code @param {string} type @param {string} text */
     const send = (code, type, text) => {
-      response.writeHead(code, { 'content-type': type, 'cache-control': 'no-store', 'x-content-type-options': 'nosniff' });
+      response.writeHead(code, {
+        'content-type': type,
+        'cache-control': 'no-store',
+        'x-content-type-options': 'nosniff',
+      });
       response.end(request.method === 'HEAD' ? undefined : text);
     };
     if (request.method !== 'GET' && request.method !== 'HEAD') return send(405, 'text/plain', 'GET only\n');

@@ -62,17 +62,41 @@ function collectStreams({ hosts }, gauge, counter) {
       stream.error ? [/** @type {[Labels, number]} */ ([{ ...labels, code: stream.error.code }, 1])] : [],
     ),
   );
-  counter('pgsluice_records_total', 'Records stored', each(stream => stream.records));
-  counter('pgsluice_rejected_total', 'Pieces of logs stored as rejected', each(stream => stream.rejected));
-  counter('pgsluice_received_bytes_total', 'Bytes of logs received, those received again included', each(stream => stream.bytes));
-  counter('pgsluice_connects_total', 'Times a follower was started', each(stream => stream.connects));
-  gauge('pgsluice_lag_bytes', 'Bytes unread on the host at the last heartbeat', each(stream => stream.lagBytes));
+  counter(
+    'pgsluice_records_total',
+    'Records stored',
+    each(stream => stream.records),
+  );
+  counter(
+    'pgsluice_rejected_total',
+    'Pieces of logs stored as rejected',
+    each(stream => stream.rejected),
+  );
+  counter(
+    'pgsluice_received_bytes_total',
+    'Bytes of logs received, those received again included',
+    each(stream => stream.bytes),
+  );
+  counter(
+    'pgsluice_connects_total',
+    'Times a follower was started',
+    each(stream => stream.connects),
+  );
+  gauge(
+    'pgsluice_lag_bytes',
+    'Bytes unread on the host at the last heartbeat',
+    each(stream => stream.lagBytes),
+  );
   gauge(
     'pgsluice_last_frame_timestamp_seconds',
     'When the follower was last heard',
     each(stream => (stream.lastHeard ? Date.parse(stream.lastHeard) / 1000 : null)),
   );
-  gauge('pgsluice_clock_skew_seconds', "Host's clock minus ours, at the last heartbeat", each(stream => stream.clockSkewMs / 1000));
+  gauge(
+    'pgsluice_clock_skew_seconds',
+    "Host's clock minus ours, at the last heartbeat",
+    each(stream => stream.clockSkewMs / 1000),
+  );
 }
 
 /** @param {Status} status @param {Collect} gauge @param {Collect} counter */
@@ -80,12 +104,30 @@ function collectWorkers({ workers }, gauge, counter) {
   /** @param {(totals: NonNullable<Status['workers'][number]['totals']>) => number} value @returns {[Labels, number][]} */
   const totals = value =>
     workers.flatMap((worker, index) =>
-      worker.totals ? [/** @type {[Labels, number]} */ ([{ worker: String(index + 1) }, value(worker.totals)])] : [],
+      worker.totals
+        ? [/** @type {[Labels, number]} */ ([{ worker: String(index + 1) }, value(worker.totals)])]
+        : [],
     );
-  counter('pgsluice_batches_total', 'Batches committed', totals(({ batches }) => batches));
-  counter('pgsluice_batch_failures_total', 'Batches that were not stored and will be read again', totals(({ failures }) => failures));
-  counter('pgsluice_batch_bytes_total', 'Bytes of committed batches', totals(({ bytes }) => bytes));
-  counter('pgsluice_commit_seconds_total', 'Time spent in transactions of batches', totals(({ commitSeconds }) => commitSeconds));
+  counter(
+    'pgsluice_batches_total',
+    'Batches committed',
+    totals(({ batches }) => batches),
+  );
+  counter(
+    'pgsluice_batch_failures_total',
+    'Batches that were not stored and will be read again',
+    totals(({ failures }) => failures),
+  );
+  counter(
+    'pgsluice_batch_bytes_total',
+    'Bytes of committed batches',
+    totals(({ bytes }) => bytes),
+  );
+  counter(
+    'pgsluice_commit_seconds_total',
+    'Time spent in transactions of batches',
+    totals(({ commitSeconds }) => commitSeconds),
+  );
   gauge(
     'pgsluice_worker_streams',
     'Streams of each worker',
@@ -102,7 +144,10 @@ function collectWorkers({ workers }, gauge, counter) {
 function collectProcesses({ workers, sshproxy, master }, gauge, counter) {
   /** @type {[Labels, number][]} */
   const rss = workers.map((worker, index) => [{ process: `worker-${index + 1}` }, worker.rssBytes]);
-  rss.push([{ process: 'master' }, master.rssBytes], [{ process: 'sshproxy' }, sshproxy.status?.rssBytes ?? 0]);
+  rss.push(
+    [{ process: 'master' }, master.rssBytes],
+    [{ process: 'sshproxy' }, sshproxy.status?.rssBytes ?? 0],
+  );
   gauge('pgsluice_process_resident_memory_bytes', 'Resident memory of each process', rss);
   counter(
     'pgsluice_process_cpu_seconds_total',

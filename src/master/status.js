@@ -60,7 +60,9 @@ export function describeStatus({ notReady, storage, hosts, streams, workers, pro
       port: host.port,
       transport: host.transport,
       labels: host.labels,
-      streams: host.streams.map(({ streamId, path }) => describeStream(path, streams.get(streamId), host.paused)),
+      streams: host.streams.map(({ streamId, path }) =>
+        describeStream(path, streams.get(streamId), host.paused),
+      ),
     })),
     workers: workers.map(({ pid, restarts, ready, status }) => ({
       pid,

@@ -77,7 +77,8 @@ export class StorageLink {
    */
   use(work) {
     const result = this.#queue.then(() => {
-      if (!this.#client) throw this.error ?? new PgsluiceError('STORAGE_UNREACHABLE', 'the storage is not connected');
+      if (!this.#client)
+        throw this.error ?? new PgsluiceError('STORAGE_UNREACHABLE', 'the storage is not connected');
       return work(this.#client);
     });
     this.#queue = result.catch(() => {});
@@ -100,7 +101,8 @@ export class StorageLink {
     }
     this.#client = client;
     client.on('end', () => {
-      if (this.#client === client && !this.#stopped) this.#retry(new PgsluiceError('STORAGE_UNREACHABLE', 'storage: the connection was lost'));
+      if (this.#client === client && !this.#stopped)
+        this.#retry(new PgsluiceError('STORAGE_UNREACHABLE', 'storage: the connection was lost'));
     });
     const { from, to } = await migrate(client);
     if (from !== to) this.#log.info({ from, to }, 'the storage schema was upgraded');
@@ -114,7 +116,10 @@ export class StorageLink {
     const { rows } = await client.query('SELECT pg_try_advisory_lock($1) AS held', [FLEET_LOCK]);
     if (!rows[0].held) {
       const holder = await this.#holder(client);
-      this.error = new PgsluiceError('FLEET_HELD', `another daemon works on this storage (${holder}): this one waits`);
+      this.error = new PgsluiceError(
+        'FLEET_HELD',
+        `another daemon works on this storage (${holder}): this one waits`,
+      );
       if (this.mode !== 'standby') this.#log.warn(this.error.message);
       this.mode = 'standby';
       this.#timer = setTimeout(() => {

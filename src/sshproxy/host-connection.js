@@ -105,7 +105,8 @@ export class HostConnection {
     const waitMs = this.#notBefore - performance.now();
     if (waitMs > 0) await new Promise(resolve => setTimeout(resolve, waitMs));
     await this.#gate.turn();
-    if (this.#ended) throw new PgsluiceError('SSH_PROTOCOL', `${this.#spec.name}: the host was removed or changed`);
+    if (this.#ended)
+      throw new PgsluiceError('SSH_PROTOCOL', `${this.#spec.name}: the host was removed or changed`);
     this.#stats.connects += 1;
     const client = new Client();
     try {

@@ -70,7 +70,9 @@ async function advance(client, streams) {
       `${ids.length - (moved.rowCount ?? 0)} of ${ids.length} streams of a batch were assigned to another worker: nothing of the batch was stored`,
     );
   }
-  const files = ids.flatMap((id, index) => [...(advances[index]?.files.values() ?? [])].map(file => ({ id, file })));
+  const files = ids.flatMap((id, index) =>
+    [...(advances[index]?.files.values() ?? [])].map(file => ({ id, file })),
+  );
   if (files.length === 0) return;
   await client.query({
     name: 'advance-files',

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import pg from 'pg';
+import { Client } from 'pg';
 import { PgsluiceError } from '../base/errors.js';
 import { redactUrl } from '../base/redact-url.js';
 import { EmbeddedPostgres } from './embedded/server.js';
@@ -35,7 +35,12 @@ export async function openStorage(config) {
     const { dataDir, runtimeDir } = config.daemon;
     const embedded = new EmbeddedPostgres({ dataDir, socketDir: join(runtimeDir, 'storage') });
     const { host, port, user, database, started } = await embedded.ensureRunning();
-    return { options: { host, port, user, database }, where: `the embedded PostgreSQL in ${dataDir}`, embedded, started };
+    return {
+      options: { host, port, user, database },
+      where: `the embedded PostgreSQL in ${dataDir}`,
+      embedded,
+      started,
+    };
   }
   /** @type {import('pg').ClientConfig} */
   const options = { connectionString: url };
@@ -66,7 +71,7 @@ export async function closeStorage({ embedded, started }) {
  * @returns {Promise<import('pg').Client>} connected; its times are UTC
  */
 export async function connectStorage(options) {
-  const client = new pg.Client({
+  const client = new Client({
     application_name: 'pgsluice',
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
@@ -94,5 +99,7 @@ export function storageError(error) {
   const { message, code } = /** @type {Error & { code?: string }} */ (error);
   const unfit = typeof code === 'string' && UNFIT.test(code);
   const text = message === '' && code ? code : message;
-  return new PgsluiceError(unfit ? 'STORAGE_UNFIT' : 'STORAGE_UNREACHABLE', `storage: ${text}`, { cause: error });
+  return new PgsluiceError(unfit ? 'STORAGE_UNFIT' : 'STORAGE_UNREACHABLE', `storage: ${text}`, {
+    cause: error,
+  });
 }

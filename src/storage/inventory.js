@@ -114,7 +114,11 @@ export async function addHost(client, name, fields, streams) {
       hostId = result.rows[0].host_id;
     } catch (error) {
       if (/** @type {{ constraint?: string }} */ (error).constraint === 'host_name_key') {
-        throw new PgsluiceError('HOST_EXISTS', `${name} is already monitored: choose another name, or change it with "pgsluice host update ${name}"`, { cause: error });
+        throw new PgsluiceError(
+          'HOST_EXISTS',
+          `${name} is already monitored: choose another name, or change it with "pgsluice host update ${name}"`,
+          { cause: error },
+        );
       }
       throw error;
     }
@@ -135,7 +139,9 @@ export async function addHost(client, name, fields, streams) {
  * @returns {Promise<HostRow>} throws HOST_UNKNOWN
  */
 export async function updateHost(client, name, changes) {
-  const keys = /** @type {(keyof HostFields)[]} */ (Object.keys(changes)).filter(key => changes[key] !== undefined);
+  const keys = /** @type {(keyof HostFields)[]} */ (Object.keys(changes)).filter(
+    key => changes[key] !== undefined,
+  );
   if (keys.length > 0) {
     await transaction(client, async () => {
       const result = await client.query(
@@ -184,7 +190,10 @@ export async function removeHost(client, name, { purge }) {
 
 /** @param {string} name */
 function unknownHost(name) {
-  return new PgsluiceError('HOST_UNKNOWN', `no host is named "${name}": "pgsluice host list" shows those there are`);
+  return new PgsluiceError(
+    'HOST_UNKNOWN',
+    `no host is named "${name}": "pgsluice host list" shows those there are`,
+  );
 }
 
 /**

@@ -79,7 +79,10 @@ async function checkServer(client) {
   );
   const { version, text, encoding, recovering } = result.rows[0];
   if (version < OLDEST_SERVER) {
-    throw new PgsluiceError('STORAGE_UNFIT', `the storage is PostgreSQL ${text}: version 14 or newer is needed`);
+    throw new PgsluiceError(
+      'STORAGE_UNFIT',
+      `the storage is PostgreSQL ${text}: version 14 or newer is needed`,
+    );
   }
   if (encoding !== 'UTF8') {
     throw new PgsluiceError(
@@ -88,6 +91,9 @@ async function checkServer(client) {
     );
   }
   if (recovering) {
-    throw new PgsluiceError('STORAGE_UNFIT', 'the storage is a standby, which cannot be written: name its primary in storage.url');
+    throw new PgsluiceError(
+      'STORAGE_UNFIT',
+      'the storage is a standby, which cannot be written: name its primary in storage.url',
+    );
   }
 }

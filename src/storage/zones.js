@@ -8,7 +8,10 @@ export async function loadZones(client) {
   const result = await client.query(
     'SELECT abbrev, extract(epoch FROM utc_offset)::int AS seconds FROM pg_catalog.pg_timezone_abbrevs',
   );
-  const zones = new Map([['UTC', 0], ['GMT', 0]]);
+  const zones = new Map([
+    ['UTC', 0],
+    ['GMT', 0],
+  ]);
   for (const { abbrev, seconds } of result.rows) zones.set(abbrev, seconds);
   return zones;
 }

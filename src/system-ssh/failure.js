@@ -38,12 +38,15 @@ const RULES = [
   },
   {
     code: 'SSH_HOST_KEY_UNKNOWN',
-    lines: [/^No .* host key is known for .* and you have requested strict checking\./, /^Host key verification failed\./],
+    lines: [
+      /^No .* host key is known for .* and you have requested strict checking\./,
+      /^Host key verification failed\./,
+    ],
   },
   {
     code: 'SSH_AUTH_REFUSED',
     lines: [
-      /^(?:\S+: )?Permission denied \([\w,@.-]*\)\./,
+      /^(?:.*@\S+: )?Permission denied \([\w,@.-]*\)\./,
       /^(?:Received disconnect|Disconnected) from .*Too many authentication failures/,
       /^no such identity: /,
       /^Load key /,
@@ -83,8 +86,8 @@ export function classifySshFailure(stderr) {
     .filter(line => line !== '');
   for (const rule of RULES) {
     const decisive = lines.filter(line => rule.lines.some(pattern => pattern.test(line)));
-    // A key file that cannot be read is only the cause when the server then refused what was left.
-    if (decisive.length === 0 || decisive.every(line => PREAMBLE.test(line))) continue;
+    // No line, or none but preambles: a key file that cannot be read is only the cause when the server then refused what was left.
+    if (decisive.every(line => PREAMBLE.test(line))) continue;
     return { code: rule.code, words: join(decisive) };
   }
   if (lines.length === 0) return { code: 'SSH_PROTOCOL', words: 'ssh ended without a word' };

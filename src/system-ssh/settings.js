@@ -66,9 +66,14 @@ const STRUCTURAL = new Set(['host', 'match', 'include']);
 export function readSettings(config) {
   if (typeof config !== 'object' || config === null) throw usage('the SSH configuration is not an object');
   const { configFile, maxSessions = MAX_SESSIONS } = config;
-  if (!Number.isInteger(maxSessions) || maxSessions < 1) throw usage('maxSessions is not a whole number above 0');
+  if (!Number.isInteger(maxSessions) || maxSessions < 1)
+    throw usage('maxSessions is not a whole number above 0');
   const includes =
-    configFile === undefined ? USER_AND_SYSTEM : configFile === 'none' ? [] : [filePath('configFile', configFile)];
+    configFile === undefined
+      ? USER_AND_SYSTEM
+      : configFile === 'none'
+        ? []
+        : [filePath('configFile', configFile)];
   const { program = 'ssh' } = config;
   if (typeof program !== 'string' || program === '' || program.includes('\0')) {
     throw usage('the SSH program is not a file name');
@@ -77,11 +82,17 @@ export function readSettings(config) {
     host: hostName('host', config.host),
     port: config.port === undefined ? undefined : portNumber('port', config.port),
     username: config.username === undefined ? undefined : userName(config.username),
-    identityFile: config.identityFile === undefined ? undefined : filePath('identityFile', config.identityFile),
+    identityFile:
+      config.identityFile === undefined ? undefined : filePath('identityFile', config.identityFile),
     jumpHosts: (config.jumpHosts ?? []).map(jumpHost),
-    knownHostsFile: config.knownHostsFile === undefined ? undefined : filePath('knownHostsFile', config.knownHostsFile),
+    knownHostsFile:
+      config.knownHostsFile === undefined ? undefined : filePath('knownHostsFile', config.knownHostsFile),
     hostKeyAlias: config.hostKeyAlias === undefined ? undefined : keyAlias(config.hostKeyAlias),
-    keepaliveIntervalMs: milliseconds('keepaliveIntervalMs', config.keepaliveIntervalMs ?? KEEPALIVE_INTERVAL_MS, 0),
+    keepaliveIntervalMs: milliseconds(
+      'keepaliveIntervalMs',
+      config.keepaliveIntervalMs ?? KEEPALIVE_INTERVAL_MS,
+      0,
+    ),
     connectTimeoutMs: milliseconds('connectTimeoutMs', config.connectTimeoutMs ?? CONNECT_TIMEOUT_MS, 1),
     options: (config.options ?? []).map(option),
     program,
@@ -102,8 +113,10 @@ export function plainText(field, value) {
   if (typeof value !== 'string' || value === '') throw usage(`${field} is not a text`);
   if (/\p{Cc}/u.test(value)) throw usage(`${field} holds a control character: ${JSON.stringify(value)}`);
   if (value.includes('"')) throw usage(`${field} holds a double quote: ${JSON.stringify(value)}`);
-  if (value.includes('${')) throw usage(`${field} holds \${, which ssh would expand: ${JSON.stringify(value)}`);
-  if (/\\(?:["'\\]|$)/.test(value)) throw usage(`${field} holds an ambiguous backslash: ${JSON.stringify(value)}`);
+  if (value.includes('${'))
+    throw usage(`${field} holds \${, which ssh would expand: ${JSON.stringify(value)}`);
+  if (/\\(?:["'\\]|$)/.test(value))
+    throw usage(`${field} holds an ambiguous backslash: ${JSON.stringify(value)}`);
   return value;
 }
 
@@ -131,7 +144,8 @@ export function usage(message) {
 function userName(value) {
   const text = plainText('username', value);
   // A dash after white space is refused as ssh 9.6 does: such a name can become an option of a ProxyCommand.
-  if (!USER.test(text) || /\s-/u.test(text)) throw usage(`username is not acceptable to ssh: ${JSON.stringify(text)}`);
+  if (!USER.test(text) || /\s-/u.test(text))
+    throw usage(`username is not acceptable to ssh: ${JSON.stringify(text)}`);
   return text;
 }
 
@@ -160,7 +174,9 @@ function milliseconds(field, value, least) {
 
 /** @param {string} spec '[user@]host[:port]', an IPv6 address in brackets @returns {JumpHost} */
 function jumpHost(spec) {
-  const match = /^(?:([^@]*)@)?(?:\[([^\]]*)\]|([^:[\]]*))(?::(\d{1,5}))?$/u.exec(plainText('jumpHosts', spec));
+  const match = /^(?:([^@]*)@)?(?:\[([^\]]*)\]|([^:[\]]*))(?::(\d{1,5}))?$/u.exec(
+    plainText('jumpHosts', spec),
+  );
   if (!match) throw usage(`jump host is not [user@]host[:port]: ${JSON.stringify(spec)}`);
   const [, user, bracketed, bare, port] = match;
   if (user !== undefined && !JUMP_USER.test(user)) {
@@ -168,7 +184,11 @@ function jumpHost(spec) {
   }
   const host = hostName('jump host', bracketed ?? bare);
   if (host.includes('%')) throw usage(`jump host holds a %: ${JSON.stringify(spec)}`);
-  return { user, host, port: port === undefined ? undefined : portNumber('port of the jump host', Number(port)) };
+  return {
+    user,
+    host,
+    port: port === undefined ? undefined : portNumber('port of the jump host', Number(port)),
+  };
 }
 
 /** @param {string} line 'Key=Value' @returns {{ key: string, value: string }} */
@@ -176,6 +196,7 @@ function option(line) {
   const match = typeof line === 'string' ? /^([A-Za-z][A-Za-z0-9]*)\s*=\s*(\P{Cc}+)$/u.exec(line) : null;
   if (!match) throw usage(`SSH option is not Key=Value: ${JSON.stringify(line)}`);
   const [, key, value] = match;
-  if (STRUCTURAL.has(key.toLowerCase())) throw usage(`SSH option ${key} is not possible here: write it into ssh_config`);
+  if (STRUCTURAL.has(key.toLowerCase()))
+    throw usage(`SSH option ${key} is not possible here: write it into ssh_config`);
   return { key, value };
 }

@@ -25,10 +25,16 @@ export function runLocal({ command, input }, { onChunk, onEnd }) {
   const ended = (how, cause) => {
     if (!open) return;
     open = false;
-    onEnd(new PgsluiceError('FOLLOWER_FAILED', `the follower ${how}${words ? `: ${words.trim()}` : ''}`, { cause }));
+    onEnd(
+      new PgsluiceError('FOLLOWER_FAILED', `the follower ${how}${words ? `: ${words.trim()}` : ''}`, {
+        cause,
+      }),
+    );
   };
   child.on('error', error => ended(`could not be started: ${error.message}`, error));
-  child.on('close', (code, signal) => ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`));
+  child.on('close', (code, signal) =>
+    ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
+  );
   return {
     pause: () => child.stdout.pause(),
     resume: () => child.stdout.resume(),

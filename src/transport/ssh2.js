@@ -34,7 +34,9 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
     onEnd(error);
   };
   client.on('error', error => ended(hostKeyError ?? connectionError(host, error)));
-  client.on('close', () => ended(new PgsluiceError('SSH_PROTOCOL', `${host.name}: the SSH connection was closed`)));
+  client.on('close', () =>
+    ended(new PgsluiceError('SSH_PROTOCOL', `${host.name}: the SSH connection was closed`)),
+  );
   client.on('ready', () => {
     client.exec(command, (error, stream) => {
       if (error) {
@@ -50,7 +52,10 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
       stream.on('close', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
         const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
         ended(
-          new PgsluiceError('FOLLOWER_FAILED', `${host.name}: the follower ${how}${words ? `: ${words.trim()}` : ''}`),
+          new PgsluiceError(
+            'FOLLOWER_FAILED',
+            `${host.name}: the follower ${how}${words ? `: ${words.trim()}` : ''}`,
+          ),
         );
       });
       stream.on('error', (/** @type {Error} */ cause) => ended(connectionError(host, cause)));
@@ -82,7 +87,8 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
       },
     });
   } catch (error) {
-    const known = error instanceof PgsluiceError ? error : connectionError(host, /** @type {Error} */ (error));
+    const known =
+      error instanceof PgsluiceError ? error : connectionError(host, /** @type {Error} */ (error));
     setImmediate(() => ended(known));
   }
 
@@ -107,7 +113,11 @@ function readKey(name, path) {
   try {
     return readFileSync(path);
   } catch (cause) {
-    throw new PgsluiceError('FILE_UNREADABLE', `${name}: identity file: ${/** @type {Error} */ (cause).message}`, { cause });
+    throw new PgsluiceError(
+      'FILE_UNREADABLE',
+      `${name}: identity file: ${/** @type {Error} */ (cause).message}`,
+      { cause },
+    );
   }
 }
 
@@ -128,7 +138,9 @@ function pinnedKeys(host) {
     .filter(([alias]) => alias === host.hostKeyAlias);
   const types = new Set(lines.map(([, type = '']) => type));
   // An RSA key signs with either hash; the type in known_hosts is the same for both.
-  const algorithms = [...types].flatMap(type => (type === 'ssh-rsa' ? ['rsa-sha2-512', 'rsa-sha2-256'] : [type]));
+  const algorithms = [...types].flatMap(type =>
+    type === 'ssh-rsa' ? ['rsa-sha2-512', 'rsa-sha2-256'] : [type],
+  );
   return {
     blobs: lines.map(([, , key = '']) => Buffer.from(key, 'base64')),
     algorithms: /** @type {import('ssh2').ServerHostKeyAlgorithm[]} */ (algorithms),

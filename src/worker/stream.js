@@ -153,7 +153,10 @@ export class Stream {
     const limitMs = this.status.mode === 'reading' ? SILENCE_MAX_MS : CONNECTING_MAX_MS;
     if (!this.#paused && now - this.#lastByteAt > limitMs) {
       this.#retryAfter(
-        new PgsluiceError('SSH_PROTOCOL', `${this.#spec.host.name}: nothing came for ${limitMs / 1000} s, not even a heartbeat`),
+        new PgsluiceError(
+          'SSH_PROTOCOL',
+          `${this.#spec.host.name}: nothing came for ${limitMs / 1000} s, not even a heartbeat`,
+        ),
       );
     }
   }
@@ -207,14 +210,19 @@ export class Stream {
     const from = claim.begun ? 'none' : this.#spec.startAt;
     try {
       const { path, suffix, sudoUser } = this.#spec;
-      const follower = { command: followerCommand(sudoUser), input: followerInput({ path, suffix, from, known }) };
+      const follower = {
+        command: followerCommand(sudoUser),
+        input: followerInput({ path, suffix, from, known }),
+      };
       this.#source = this.#host.open(this.#spec, attempt, follower, {
         onChunk: chunk => {
           if (attempt === this.#attempt) this.#onChunk(decoder, chunk);
         },
         onEnd: error => {
           if (attempt !== this.#attempt) return;
-          this.#retryAfter(error ?? new PgsluiceError('FOLLOWER_FAILED', `${this.#spec.host.name}: the follower ended`));
+          this.#retryAfter(
+            error ?? new PgsluiceError('FOLLOWER_FAILED', `${this.#spec.host.name}: the follower ended`),
+          );
         },
       });
     } catch (error) {
@@ -260,7 +268,8 @@ export class Stream {
     this.status.lastFrameAt = this.#lastByteAt;
     switch (frame.type) {
       case 'hello':
-        if (frame.version !== 1) throw new PgsluiceError('FOLLOWER_PROTOCOL', `follower protocol ${frame.version}`);
+        if (frame.version !== 1)
+          throw new PgsluiceError('FOLLOWER_PROTOCOL', `follower protocol ${frame.version}`);
         return;
       case 'skip': {
         const { inode, name, offset, headLength, headSum, tailLength, tailSum } = frame;
@@ -292,7 +301,10 @@ export class Stream {
         this.status.notice = `${frame.code}: ${frame.text}`;
         return;
       default:
-        throw new PgsluiceError('FOLLOWER_FAILED', `${this.#spec.host.name}: the follower gave up: ${frame.text}`);
+        throw new PgsluiceError(
+          'FOLLOWER_FAILED',
+          `${this.#spec.host.name}: the follower gave up: ${frame.text}`,
+        );
     }
   }
 
@@ -305,12 +317,21 @@ export class Stream {
     }
     let file = this.#files.get(frame.inode);
     if (frame.state === 'new') {
-      if (frame.offset !== 0) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a new file that does not begin at 0');
+      if (frame.offset !== 0)
+        throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a new file that does not begin at 0');
       if (!file || file.offset > 0) {
         if (file) this.#replace(file);
         const sum = posixCksum(Buffer.alloc(0));
         const { inode, name } = frame;
-        file = this.#newFile({ inode, name, offset: 0, headLength: 0, headSum: sum, tailLength: 0, tailSum: sum });
+        file = this.#newFile({
+          inode,
+          name,
+          offset: 0,
+          headLength: 0,
+          headSum: sum,
+          tailLength: 0,
+          tailSum: sum,
+        });
       }
     } else if (file && frame.state === 'shrunk' && frame.offset < file.offset) {
       this.#host.log.warn(
@@ -360,7 +381,10 @@ export class Stream {
     if (pending === 0) return;
     file.end(this.#host.batcher.sink);
     this.#parsed.rejected += 1;
-    this.#host.log.warn({ file: file.name, bytes: pending }, 'a log file ends with an unfinished record: kept as rejected');
+    this.#host.log.warn(
+      { file: file.name, bytes: pending },
+      'a log file ends with an unfinished record: kept as rejected',
+    );
     this.#advance(file);
   }
 
@@ -385,7 +409,8 @@ export class Stream {
     this.#paused = false;
     if (this.status.mode === 'stopped') return;
     const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
-    const refused = code === 'SSH_AUTH_REFUSED' || code === 'SSH_HOST_KEY_CHANGED' || code === 'SSH_HOST_KEY_UNKNOWN';
+    const refused =
+      code === 'SSH_AUTH_REFUSED' || code === 'SSH_HOST_KEY_CHANGED' || code === 'SSH_HOST_KEY_UNKNOWN';
     const delayMs = (refused ? this.#backoffRefused : this.#backoff).next();
     this.status.error = { code, message: error.message };
     this.#enter('waiting');

@@ -69,7 +69,10 @@ export class Worker {
       },
       onFailure: error => {
         const known = storageError(error);
-        this.#log.error({ code: known.code }, `a batch was not stored, its streams resume from their positions: ${known.message}`);
+        this.#log.error(
+          { code: known.code },
+          `a batch was not stored, its streams resume from their positions: ${known.message}`,
+        );
         for (const stream of this.#streams.values()) stream.reset(known);
       },
     });

@@ -48,7 +48,8 @@ export async function waitUntilDrained(storage, host, logDir, limitMs) {
     );
     const stored = Number(rows[0].stored);
     if (stored === size) return;
-    if (Date.now() > deadline) throw new Error(`${host}: ${stored} of ${size} bytes are committed after ${limitMs / 1000} s`);
+    if (Date.now() > deadline)
+      throw new Error(`${host}: ${stored} of ${size} bytes are committed after ${limitMs / 1000} s`);
     await sleep(200);
   }
 }

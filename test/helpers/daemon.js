@@ -3,7 +3,15 @@
  */
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { chmodSync, mkdtempSync, readdirSync, readFileSync, readlinkSync, rmSync, writeFileSync } from 'node:fs';
+import {
+  chmodSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -12,6 +20,7 @@ import { fileURLToPath } from 'node:url';
 const PROGRAM = fileURLToPath(new URL('../../bin/pgsluice.js', import.meta.url));
 const READY_MS = 60_000;
 
+/** @typedef {{ user: string, port: number, identityFile: string, hostKey: string }} SshServer */
 /** @typedef {{ code: number, stdout: string, stderr: string }} CommandResult */
 
 export class TestDaemon {
@@ -54,7 +63,8 @@ export class TestDaemon {
     }
     const deadline = Date.now() + READY_MS;
     while (!(await this.ready())) {
-      if (child.exitCode !== null || Date.now() > deadline) throw new Error(`the daemon did not become ready: ${this.output}`);
+      if (child.exitCode !== null || Date.now() > deadline)
+        throw new Error(`the daemon did not become ready: ${this.output}`);
       await sleep(50);
     }
   }
@@ -91,12 +101,37 @@ export class TestDaemon {
     return stdout;
   }
 
-  /** Kills master alone: its children must notice. */
-  async kill() {
+  /**
+   * host add, over the given server, or with transport local without one.
+   * @param {string} name
+   * @param {{ log: string, server?: SshServer, transport?: string, from?: string }} options
+   */
+  addHost(name, { log, server, transport = server ? 'auto' : 'local', from = 'start' }) {
+    const how = ['--log', log, '--from', from, '--transport', transport];
+    if (server) {
+      const { user, port, identityFile, hostKey } = server;
+      how.push('--ssh', `${user}@127.0.0.1:${port}`, '--identity', identityFile, '--host-key', hostKey);
+    }
+    return this.run('host', 'add', name, ...how);
+  }
+
+  /**
+   * Kills it with -9: master alone, whose children must notice, or all of its processes at once.
+   * @param {{ children?: boolean }} [options]
+   */
+  async kill({ children = false } = {}) {
     const child = this.#child;
     if (!child) return;
     const exited = once(child, 'exit');
+    const victims = children ? descendants(child.pid ?? 0) : [];
     child.kill('SIGKILL');
+    for (const pid of victims) {
+      try {
+        process.kill(pid, 'SIGKILL');
+      } catch {
+        // it ended by itself just now
+      }
+    }
     await exited;
     this.#child = null;
   }
@@ -160,4 +195,33 @@ export function processesWith(text) {
         return [];
       }
     });
+}
+
+/**
+ * @param {number} ancestor
+ * @returns {number[]} pids
+ */
+export function descendants(ancestor) {
+  const parents = new Map(
+    readdirSync('/proc')
+      .filter(name => /^\d+$/.test(name))
+      .map(name => [Number(name), parentOf(Number(name))]),
+  );
+  const found = new Set([ancestor]);
+  for (let before = 0; before !== found.size;) {
+    before = found.size;
+    for (const [pid, parent] of parents) if (parent !== null && found.has(parent)) found.add(pid);
+  }
+  found.delete(ancestor);
+  return [...found];
+}
+
+/** @param {number} pid */
+function parentOf(pid) {
+  try {
+    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
+    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
+  } catch {
+    return null;
+  }
 }

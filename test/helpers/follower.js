@@ -24,10 +24,14 @@ export class FollowerRun {
    */
   constructor(shell, parameters) {
     const [program = 'sh', ...args] = shell.argv;
-    this.process = spawn(program, [...args, '-c', followerCommand(null).replace(/^exec sh /, `exec ${shell.argv.join(' ')} `)], {
-      stdio: ['pipe', 'pipe', 'pipe'],
-      env: { ...process.env, PATH: shell.path },
-    });
+    this.process = spawn(
+      program,
+      [...args, '-c', followerCommand(null).replace(/^exec sh /, `exec ${shell.argv.join(' ')} `)],
+      {
+        stdio: ['pipe', 'pipe', 'pipe'],
+        env: { ...process.env, PATH: shell.path },
+      },
+    );
     this.exited = once(this.process, 'exit');
     const decoder = new FrameDecoder(
       frame => this.#onFrame(frame),
@@ -56,7 +60,12 @@ export class FollowerRun {
 
   /** All bytes that came under a file name, in order of arrival. @param {string} name */
   bytes(name) {
-    return Buffer.concat([...this.files.values()].flat().filter(run => run.name === name).flatMap(run => run.chunks));
+    return Buffer.concat(
+      [...this.files.values()]
+        .flat()
+        .filter(run => run.name === name)
+        .flatMap(run => run.chunks),
+    );
   }
 
   /**
@@ -67,7 +76,9 @@ export class FollowerRun {
     const deadline = Date.now() + 30_000;
     while (!condition()) {
       if (Date.now() > deadline) {
-        throw new Error(`not seen in 30 s: ${what}; frames ${JSON.stringify(this.frames)}; stderr ${this.stderr}`);
+        throw new Error(
+          `not seen in 30 s: ${what}; frames ${JSON.stringify(this.frames)}; stderr ${this.stderr}`,
+        );
       }
       await sleep(20);
     }

@@ -36,7 +36,9 @@ const PRIVILEGE_SEPARATION_DIRECTORY = '/run/sshd';
  * @property {string} dir
  * @property {() => string} log everything it wrote so far, over restarts
  * @property {() => number} connections how many TCP connections it has accepted so far
- * @property {() => number[]} connectionPids the sshd processes that serve connections now
+ * @property {() => number[]} connectionPids one process for each connection that is served now
+ * @property {(signal: NodeJS.Signals) => void} signalConnections sends it to all that serves connections, commands
+ *   included: for users other than root a connection is a monitor and the process that holds the socket
  * @property {() => Promise<void>} stop
  * @property {() => Promise<void>} restart on the same port; ends all connections
  */
@@ -101,7 +103,7 @@ export async function startSshd({
     const gone = new Promise(resolve => ended.once('close', resolve));
     const serving = descendants(Number(ended.pid));
     ended.kill('SIGTERM');
-    for (const pid of serving) kill(pid);
+    for (const pid of serving) kill(pid, 'SIGKILL');
     await gone;
   };
 
@@ -135,6 +137,9 @@ export async function startSshd({
     log: () => log,
     connections: () => log.match(/^Connection from /gm)?.length ?? 0,
     connectionPids: () => childrenOf(Number(child?.pid)),
+    signalConnections: signal => {
+      for (const pid of descendants(Number(child?.pid))) kill(pid, signal);
+    },
     stop: async () => {
       await end();
       if (given === undefined) await rm(dir, { recursive: true, force: true });
@@ -229,10 +234,10 @@ function parentOf(pid) {
   }
 }
 
-/** @param {number} pid */
-function kill(pid) {
+/** @param {number} pid @param {NodeJS.Signals} signal */
+function kill(pid, signal) {
   try {
-    process.kill(pid, 'SIGKILL');
+    process.kill(pid, signal);
   } catch {
     // Already gone.
   }

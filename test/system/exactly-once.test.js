@@ -3,12 +3,11 @@
  * process is killed with -9 in turn. What is stored must equal PostgreSQL's own COPY of the same files.
  */
 import assert from 'node:assert/strict';
-import { readFileSync } from 'node:fs';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
-import pg from 'pg';
+import { Client } from 'pg';
 import { checkConservation, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
-import { processesWith, TestDaemon } from '../helpers/daemon.js';
+import { descendants, processesWith, TestDaemon } from '../helpers/daemon.js';
 import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
 import { startSshd } from '../helpers/sshd.js';
@@ -25,7 +24,7 @@ describe('exactly once', () => {
   let sshd;
   /** @type {TestDaemon} */
   let daemon;
-  /** @type {pg.Client} */
+  /** @type {Client} */
   let client;
 
   before(async () => {
@@ -35,7 +34,7 @@ describe('exactly once', () => {
       startSshd(),
     ]);
     daemon = new TestDaemon({ toml: `storage.url = "${storage.url}"\ndaemon.workers = 2` });
-    client = new pg.Client(storage.connectionOptions);
+    client = new Client(storage.connectionOptions);
     await client.connect();
   });
 
@@ -47,21 +46,18 @@ describe('exactly once', () => {
 
   test('holds while worker, sshproxy, ssh and the whole daemon are killed', async () => {
     await daemon.start();
-    const ssh = ['--ssh', `${sshd.user}@127.0.0.1:${sshd.port}`, '--identity', sshd.identityFile, '--host-key', sshd.hostKey];
-    const log = ['--log', source.dataDir, '--from', 'start'];
-    await daemon.run('host', 'add', 'openssh', ...ssh, ...log, '--transport', 'openssh');
-    await daemon.run('host', 'add', 'ssh2', ...ssh, ...log, '--transport', 'ssh2');
-    await daemon.run('host', 'add', 'local', ...log, '--transport', 'local');
-    await daemon.run('host', 'add', 'switched', ...ssh, ...log);
+    const log = source.dataDir;
+    await daemon.addHost('openssh', { log, server: sshd, transport: 'openssh' });
+    await daemon.addHost('ssh2', { log, server: sshd, transport: 'ssh2' });
+    await daemon.addHost('local', { log });
+    await daemon.addHost('switched', { log, server: sshd });
 
     /** kills one process of a kind; how many were there is what the test counts @type {Record<string, number>} */
     const killed = { worker: 0, sshproxy: 0, ssh: 0, follower: 0, daemon: 0 };
     /** @param {string} kind @param {(process: { pid: number, command: string }) => boolean} which */
     const killOne = (kind, which) => {
-      const children = [...processesWith('/src/'), ...processesWith('pgsluice-follower')].filter(
-        ({ pid }) => isDescendant(pid, daemon.pid) || isDescendant(pid, sshd.pid),
-      );
-      const ours = [...children, ...processesWith(daemon.dir)];
+      const family = new Set([...descendants(daemon.pid), ...descendants(sshd.pid)]);
+      const ours = processesWith('').filter(({ pid }) => family.has(pid));
       const victim = ours.filter(which)[0];
       if (!victim) return;
       try {
@@ -73,13 +69,14 @@ describe('exactly once', () => {
     };
     const load = startLoad(source.connectionOptions, { ratePerSecond: 400, durationMs: LOAD_MS });
     const until = Date.now() + LOAD_MS;
+    /** @type {(() => Promise<unknown>)[]} */
     const faults = [
-      () => killOne('worker', ({ command }) => command.includes('/src/worker/')),
-      () => killOne('ssh', ({ command }) => /^\S*ssh /.test(command)),
-      () => killOne('sshproxy', ({ command }) => command.includes('/src/sshproxy/')),
-      () => killOne('follower', ({ command }) => command.includes('pgsluice-follower')),
+      async () => killOne('worker', ({ command }) => command.includes('/src/worker/')),
+      async () => killOne('ssh', ({ command }) => /^\S*ssh /.test(command)),
+      async () => killOne('sshproxy', ({ command }) => command.includes('/src/sshproxy/')),
+      async () => killOne('follower', ({ command }) => command.includes('pgsluice-follower')),
       async () => {
-        await daemon.kill();
+        await daemon.kill({ children: (killed['daemon'] ?? 0) % 2 === 0 });
         killed['daemon'] = (killed['daemon'] ?? 0) + 1;
         await daemon.start();
       },
@@ -91,13 +88,17 @@ describe('exactly once', () => {
       await faults[turn % faults.length]?.();
     }
     await load.stop();
-    for (const [kind, count] of Object.entries(killed)) assert.ok(count >= 2, `${kind} was killed ${count} times`);
+    for (const [kind, count] of Object.entries(killed))
+      assert.ok(count >= 2, `${kind} was killed ${count} times`);
 
     for (const host of ['openssh', 'ssh2', 'local', 'switched']) {
       await waitUntilDrained(client, host, source.logDir, DRAIN_MS);
       const check = await checkConservation(client, host, await csvFiles(source.logDir));
       assert.ok(check.source > 5_000, `${check.source} records in the source`);
-      assert.deepEqual({ host, missing: check.missing, duplicated: check.duplicated, rejected: check.rejected }, { host, missing: 0, duplicated: 0, rejected: 0 });
+      assert.deepEqual(
+        { host, missing: check.missing, duplicated: check.duplicated, rejected: check.rejected },
+        { host, missing: 0, duplicated: 0, rejected: 0 },
+      );
       assert.equal(check.stored, check.source);
     }
     assert.ok((await csvFiles(source.logDir)).length > 10, 'rotation was fast');
@@ -109,28 +110,11 @@ describe('exactly once', () => {
     while (left().length > 0 && Date.now() < deadline) await sleep(200);
     assert.deepEqual(left(), []);
     function left() {
-      return [...processesWith(daemon.dir), ...processesWith('pgsluice-follower').filter(({ pid }) => isDescendant(pid, sshd.pid))];
+      const onHost = new Set(descendants(sshd.pid));
+      return [
+        ...processesWith(daemon.dir),
+        ...processesWith('pgsluice-follower').filter(({ pid }) => onHost.has(pid)),
+      ];
     }
   });
 });
-
-/** @param {number} pid @param {number} ancestor */
-function isDescendant(pid, ancestor) {
-  for (let current = pid; current > 1; ) {
-    if (current === ancestor) return true;
-    const parent = parentOf(current);
-    if (parent === null) return false;
-    current = parent;
-  }
-  return false;
-}
-
-/** @param {number} pid */
-function parentOf(pid) {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'utf8');
-    return Number(stat.slice(stat.lastIndexOf(')') + 2).split(' ')[1]);
-  } catch {
-    return null;
-  }
-}

@@ -27,7 +27,8 @@ const ALLOWED = {
 };
 
 const MASTER_NEVER = ['codec', 'transport', 'system-ssh', 'sshproxy', 'worker', 'follower'];
-const CODEC_NEVER = /\b(process\.|setTimeout|setInterval|setImmediate|Date\.now|performance\.|console\.|fetch\()/;
+const CODEC_NEVER =
+  /\b(process\.|setTimeout|setInterval|setImmediate|Date\.now|performance\.|console\.|fetch\()/;
 const CODEC_MODULES = ['node:buffer'];
 
 /** @typedef {{ file: string, area: string, imports: string[], text: string }} Module */
@@ -77,6 +78,7 @@ test('codec is pure', () => {
   assert.ok(codec.length > 5);
   for (const { file, imports, text } of codec) {
     assert.doesNotMatch(text, CODEC_NEVER, file);
-    for (const name of imports) assert.ok(name.startsWith('.') || CODEC_MODULES.includes(name), `${file} imports ${name}`);
+    for (const name of imports)
+      assert.ok(name.startsWith('.') || CODEC_MODULES.includes(name), `${file} imports ${name}`);
   }
 });

@@ -1,6 +1,16 @@
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
-import { appendFileSync, mkdirSync, mkdtempSync, renameSync, rmSync, statSync, truncateSync, utimesSync, writeFileSync } from 'node:fs';
+import {
+  appendFileSync,
+  mkdirSync,
+  mkdtempSync,
+  renameSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { after, afterEach, beforeEach, describe, test } from 'node:test';
@@ -62,11 +72,17 @@ for (const shell of shells) {
       write('empty.csv', '');
       const run = follow();
       await run.until(() => run.bytes('c one  two.csv').length === 2, 'c');
-      assert.deepEqual([...run.files.values()].flat().map(file => file.name), ['b.csv', 'a.csv', 'c one  two.csv']);
+      assert.deepEqual(
+        [...run.files.values()].flat().map(file => file.name),
+        ['b.csv', 'a.csv', 'c one  two.csv'],
+      );
       assert.equal(run.bytes('b.csv').toString(), lines('b', 30_000));
       appendFileSync(join(dir, 'c one  two.csv'), 'more\n');
       appendFileSync(join(dir, 'empty.csv'), 'no longer\n');
-      await run.until(() => run.bytes('empty.csv').length > 0 && run.bytes('c one  two.csv').length > 2, 'appended bytes');
+      await run.until(
+        () => run.bytes('empty.csv').length > 0 && run.bytes('c one  two.csv').length > 2,
+        'appended bytes',
+      );
       assert.equal(run.bytes('c one  two.csv').toString(), 'c\nmore\n');
       assert.equal(run.bytes('empty.csv').toString(), 'no longer\n');
     });
@@ -95,7 +111,9 @@ for (const shell of shells) {
       await run.until(() => run.bytes('2.csv').length > 4, 'the second file again');
       assert.equal(run.bytes('1.csv').toString(), 'one\nagain\n');
       assert.equal(run.bytes('2.csv').toString(), 'two\ntwo again\n');
-      const states = run.frames.flatMap(frame => (frame.type === 'file' ? [`${frame.name} ${frame.state} ${frame.offset}`] : []));
+      const states = run.frames.flatMap(frame =>
+        frame.type === 'file' ? [`${frame.name} ${frame.state} ${frame.offset}`] : [],
+      );
       assert.deepEqual(states, ['1.csv new 0', '2.csv new 0', '1.csv known 4', '2.csv known 4']);
     });
 
@@ -104,7 +122,10 @@ for (const shell of shells) {
       write('1.csv', content.toString());
       for (const offset of [1, 511, 512, 513, 65_535, 65_536, 65_537, 200_000]) {
         const run = follow({ from: 'none', known: [known(join(dir, '1.csv'), content, offset)] });
-        await run.until(() => run.bytes('1.csv').length >= content.length - offset, `the rest after ${offset}`);
+        await run.until(
+          () => run.bytes('1.csv').length >= content.length - offset,
+          `the rest after ${offset}`,
+        );
         assert.deepEqual(run.bytes('1.csv'), content.subarray(offset));
         await run.stop();
       }
@@ -119,13 +140,19 @@ for (const shell of shells) {
       appendFileSync(join(dir, '1.csv'), 'new\n');
       await run.until(() => run.bytes('1.csv').length > 0, 'the new line');
       assert.equal(run.bytes('1.csv').toString(), 'new\n');
-      assert.deepEqual(run.frames.filter(frame => frame.type === 'gone'), [{ type: 'gone', inode: '999999999' }]);
+      assert.deepEqual(
+        run.frames.filter(frame => frame.type === 'gone'),
+        [{ type: 'gone', inode: '999999999' }],
+      );
     });
 
     test('a known inode under another name is looked into even if its size is right', async () => {
       const old = Buffer.from(lines('old', 100));
       write('1.csv', lines('new', 100));
-      const run = follow({ from: 'none', known: [{ ...known(join(dir, '1.csv'), old, old.length), name: '0.csv' }] });
+      const run = follow({
+        from: 'none',
+        known: [{ ...known(join(dir, '1.csv'), old, old.length), name: '0.csv' }],
+      });
       await run.until(() => run.bytes('1.csv').length > 0, 'the new file');
       assert.equal(run.bytes('1.csv').toString(), lines('new', 100));
       renameSync(join(dir, '1.csv'), join(dir, '2.csv'));
@@ -233,13 +260,19 @@ for (const shell of shells) {
       mkdirSync(path);
       write('later/1.csv', 'line\n');
       await run.until(() => run.bytes('1.csv').length > 0, 'the file');
-      assert.deepEqual(run.frames.filter(frame => frame.type === 'waiting'), [{ type: 'waiting', code: 'missing', text: path }]);
+      assert.deepEqual(
+        run.frames.filter(frame => frame.type === 'waiting'),
+        [{ type: 'waiting', code: 'missing', text: path }],
+      );
     });
 
     test('heartbeats carry offset and size, and a follower that nobody reads ends', async () => {
       write('1.csv', lines('text', 10));
       const run = follow();
-      await run.until(() => run.frames.filter(frame => frame.type === 'heartbeat').length === 2, 'two heartbeats');
+      await run.until(
+        () => run.frames.filter(frame => frame.type === 'heartbeat').length === 2,
+        'two heartbeats',
+      );
       const beat = run.frames.find(frame => frame.type === 'heartbeat');
       assert.ok(beat?.type === 'heartbeat');
       const size = lines('text', 10).length;

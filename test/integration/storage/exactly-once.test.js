@@ -81,12 +81,16 @@ describe('commitBatch and claimStream', () => {
   }
 
   async function stored() {
-    const { rows } = await client.query('SELECT count(*)::int FROM pgsluice.record WHERE stream_id = $1', [streamId]);
+    const { rows } = await client.query('SELECT count(*)::int FROM pgsluice.record WHERE stream_id = $1', [
+      streamId,
+    ]);
     return rows[0].count;
   }
 
   async function epochNow() {
-    const { rows } = await client.query('SELECT epoch::int FROM pgsluice.stream WHERE stream_id = $1', [streamId]);
+    const { rows } = await client.query('SELECT epoch::int FROM pgsluice.stream WHERE stream_id = $1', [
+      streamId,
+    ]);
     return rows[0].epoch;
   }
 
@@ -96,9 +100,20 @@ describe('commitBatch and claimStream', () => {
     const { file, ...content } = await batch(1, 3);
     await commitBatch(client, content);
     assert.equal(await stored(), 3);
-    assert.deepEqual(await claimStream(client, streamId, 1), { epoch: 2, begun: true, nextFileNo: 2, files: [file] });
-    const { rows } = await client.query(`SELECT duration_ms, file, file_offset::int FROM pgsluice.log WHERE host = $1 ORDER BY file_offset`, [`db${count}`]);
-    assert.deepEqual(rows, [0, 1, 2].map(n => ({ duration_ms: 1.5, file: 'a.csv', file_offset: n * ROW.length })));
+    assert.deepEqual(await claimStream(client, streamId, 1), {
+      epoch: 2,
+      begun: true,
+      nextFileNo: 2,
+      files: [file],
+    });
+    const { rows } = await client.query(
+      `SELECT duration_ms, file, file_offset::int FROM pgsluice.log WHERE host = $1 ORDER BY file_offset`,
+      [`db${count}`],
+    );
+    assert.deepEqual(
+      rows,
+      [0, 1, 2].map(n => ({ duration_ms: 1.5, file: 'a.csv', file_offset: n * ROW.length })),
+    );
   });
 
   test('a batch under an old epoch stores nothing', async () => {
@@ -143,7 +158,10 @@ describe('commitBatch and claimStream', () => {
     const committing = commitBatch(client, content);
     await stopped;
     const raising = raiseEpochs(other, [streamId]).then(() => claimStream(other, streamId, 2));
-    const winner = await Promise.race([raising.then(() => 'claim'), new Promise(resolve => setTimeout(() => resolve('waits'), 300))]);
+    const winner = await Promise.race([
+      raising.then(() => 'claim'),
+      new Promise(resolve => setTimeout(() => resolve('waits'), 300)),
+    ]);
     assert.equal(winner, 'waits');
     goOn();
     await committing;

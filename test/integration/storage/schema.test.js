@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import pg from 'pg';
 import { connectStorage } from '../../../src/storage/connect.js';
 import { addHost, loadInventory, removeHost, updateHost } from '../../../src/storage/inventory.js';
 import { migrate } from '../../../src/storage/migrate.js';
@@ -29,7 +28,7 @@ for (const binaries of ['embedded', 'system']) {
   describe(`storage on PostgreSQL (${binaries})`, () => {
     /** @type {Awaited<ReturnType<typeof startPostgres>>} */
     let server;
-    /** @type {pg.Client} */
+    /** @type {import('pg').Client} */
     let client;
     let databases = 0;
     before(async () => {
@@ -49,7 +48,10 @@ for (const binaries of ['embedded', 'system']) {
       const { connection, client } = await freshDatabase();
       const clients = await Promise.all(Array.from({ length: 4 }, () => connectStorage(connection)));
       const results = await Promise.all(clients.map(migrate));
-      assert.deepEqual(results.map(({ from }) => from).toSorted(), [0, 1, 1, 1]);
+      assert.deepEqual(
+        results.map(({ from }) => from).toSorted((a, b) => a - b),
+        [0, 1, 1, 1],
+      );
       assert.deepEqual(await migrate(client), { from: 1, to: 1 });
       for (const one of [client, ...clients]) await one.end();
     });
@@ -120,7 +122,10 @@ for (const binaries of ['embedded', 'system']) {
       const now = Date.parse('2026-03-01T12:00:00Z');
       await maintainPartitions(client, now, 30);
       const insert = (/** @type {string} */ time) =>
-        client.query('INSERT INTO pgsluice.record (stream_id, file_no, file_offset, log_time, marks) VALUES (1, 1, 0, $1, 0)', [time]);
+        client.query(
+          'INSERT INTO pgsluice.record (stream_id, file_no, file_offset, log_time, marks) VALUES (1, 1, 0, $1, 0)',
+          [time],
+        );
       const days = async () => {
         const { rows } = await client.query(
           `SELECT tableoid::regclass::text AS name, count(*)::int FROM pgsluice.record GROUP BY 1 ORDER BY 1`,
@@ -135,7 +140,7 @@ for (const binaries of ['embedded', 'system']) {
         'pgsluice.record_20260302': 1,
         'pgsluice.record_default': 1,
       });
-      await Promise.all([ensurePartition(client, 'record', dayOf(Date.parse('2026-01-01')))]);
+      await ensurePartition(client, 'record', dayOf(Date.parse('2026-01-01')));
       assert.equal((await days())['pgsluice.record_20260101'], 1);
       assert.deepEqual((await maintainPartitions(client, now, 30)).dropped, ['record_20260101']);
       assert.deepEqual(Object.keys(await days()), ['pgsluice.record_20260301', 'pgsluice.record_20260302']);
@@ -197,7 +202,10 @@ for (const binaries of ['embedded', 'system']) {
       const again = await addHost(client, 'db1', fields, [stream]);
       await store(again.streams[0]?.streamId);
       const stored = await client.query('SELECT host, stream, file, file_offset FROM pgsluice.log');
-      assert.deepEqual(stored.rows, Array(2).fill({ host: 'db1', stream: stream.path, file: 'x.csv', file_offset: '0' }));
+      assert.deepEqual(
+        stored.rows,
+        [1, 2].map(() => ({ host: 'db1', stream: stream.path, file: 'x.csv', file_offset: '0' })),
+      );
       assert.deepEqual(await removeHost(client, 'db1', { purge: true }), { purgedRecords: 1 });
       assert.equal((await client.query('SELECT FROM pgsluice.log')).rowCount, 1);
       await client.end();

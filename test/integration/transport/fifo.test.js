@@ -77,7 +77,10 @@ test('a paused FIFO stops its writer, and loses nothing when it is resumed', asy
 
 test('a closed FIFO ends its writer by SIGPIPE, and calls nobody', async () => {
   const path = makeFifo('closed');
-  const source = openFifo(path, { onChunk: () => source.close(), onEnd: () => assert.fail('onEnd after close') });
+  const source = openFifo(path, {
+    onChunk: () => source.close(),
+    onEnd: () => assert.fail('onEnd after close'),
+  });
   const child = writer(path, 'exec cat /dev/zero');
   const [, signal] = await once(child, 'exit');
   assert.equal(signal, 'SIGPIPE');

@@ -47,7 +47,10 @@ after(async () => {
 /** @type {[string, Run][]} */
 const transports = [
   ['local', runLocal],
-  ['ssh2', (follower, handlers) => runOverSsh2(host, { ...follower, connectTimeoutMs: CONNECT_MS }, handlers)],
+  [
+    'ssh2',
+    (follower, handlers) => runOverSsh2(host, { ...follower, connectTimeoutMs: CONNECT_MS }, handlers),
+  ],
 ];
 
 for (const [name, run] of transports) {

@@ -91,7 +91,9 @@ describe('worker', () => {
   /** Adds a host with one stream on `dir`. @param {'end' | 'current' | 'start'} startAt */
   async function addStream(startAt) {
     count += 1;
-    const host = await addHost(client, `db${count}`, FIELDS, [{ path: dir, format: 'csvlog', linePrefix: null, startAt }]);
+    const host = await addHost(client, `db${count}`, FIELDS, [
+      { path: dir, format: 'csvlog', linePrefix: null, startAt },
+    ]);
     const streamId = host.streams[0]?.streamId ?? 0;
     return {
       streamId,
@@ -107,7 +109,10 @@ describe('worker', () => {
 
   /** @param {string} [view] */
   async function stored(view = 'log') {
-    const { rows } = await client.query(`SELECT * FROM pgsluice.${view} WHERE host = $1 ORDER BY file_offset`, [`db${count}`]);
+    const { rows } = await client.query(
+      `SELECT * FROM pgsluice.${view} WHERE host = $1 ORDER BY file_offset`,
+      [`db${count}`],
+    );
     return rows;
   }
 
@@ -115,7 +120,8 @@ describe('worker', () => {
   async function until(condition, what) {
     const deadline = Date.now() + WAIT_MS;
     while (!(await condition())) {
-      if (Date.now() > deadline) throw new Error(`not seen: ${what}; status ${JSON.stringify(messages.at(-1))}`);
+      if (Date.now() > deadline)
+        throw new Error(`not seen: ${what}; status ${JSON.stringify(messages.at(-1))}`);
       await sleep(50);
     }
   }
@@ -141,7 +147,10 @@ describe('worker', () => {
     second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
     await until(async () => (await stored()).length >= 5_020, 'the new rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
-    assert.deepEqual(numbers, Array.from({ length: 5_020 }, (_, n) => n));
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: 5_020 }, (_, n) => n),
+    );
   });
 
   test('from end stores only what comes later, also when nothing came before a restart', async () => {
@@ -150,7 +159,9 @@ describe('worker', () => {
     const first = await startWorker();
     first.handle({ type: 'assign', stream: spec });
     await until(async () => {
-      const { rows } = await client.query('SELECT begun FROM pgsluice.stream WHERE stream_id = $1', [spec.streamId]);
+      const { rows } = await client.query('SELECT begun FROM pgsluice.stream WHERE stream_id = $1', [
+        spec.streamId,
+      ]);
       return rows[0].begun;
     }, 'the beginning of the stream');
     await first.stop();
@@ -162,7 +173,10 @@ describe('worker', () => {
     second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
     await until(async () => (await stored()).length >= 20, 'the new rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
-    assert.deepEqual(numbers, Array.from({ length: 20 }, (_, n) => 100 + n));
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: 20 }, (_, n) => 100 + n),
+    );
   });
 
   test('what cannot be stored is rejected, byte for byte, and holds nothing up', async () => {
@@ -177,17 +191,35 @@ describe('worker', () => {
     const good = [row(1), row(2, 'nul \0 and \u00ff'.replace('\u00ff', '\u0000')), row(6), row(7)];
     const latin = Buffer.concat([Buffer.from(row(8, 'caf')).subarray(0, -1), Buffer.from('\n')]);
     const invalid = Buffer.from(row(9, 'caf#')).map(byte => (byte === 0x23 ? 0xe9 : byte));
-    write('1.csv', Buffer.concat([...[good[0], bad[0], bad[1], good[1], bad[2], bad[3], good[2], bad[4], bad[5], good[3]].map(text => Buffer.from(text ?? '')), latin, invalid]));
+    write(
+      '1.csv',
+      Buffer.concat([
+        ...[good[0], bad[0], bad[1], good[1], bad[2], bad[3], good[2], bad[4], bad[5], good[3]].map(text =>
+          Buffer.from(text ?? ''),
+        ),
+        latin,
+        invalid,
+      ]),
+    );
     const spec = await addStream('start');
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
     await until(async () => (await stored()).length === 6, 'the good rows');
-    assert.deepEqual((await stored()).map(({ session_line_num: n }) => Number(n)), [1, 2, 6, 7, 8, 9]);
+    assert.deepEqual(
+      (await stored()).map(({ session_line_num: n }) => Number(n)),
+      [1, 2, 6, 7, 8, 9],
+    );
     const rejected = await stored('rejected');
     assert.equal(Buffer.concat(rejected.map(({ bytes }) => bytes)).toString(), bad.join(''));
     const escaped = await stored('escaped');
-    assert.deepEqual(escaped.map(({ columns }) => columns), [['message'], ['message']]);
-    assert.deepEqual((await stored()).filter(({ message }) => message.includes('\\x')).map(({ message }) => message), ['nul \\x00 and \\x00', 'caf\\xe9']);
+    assert.deepEqual(
+      escaped.map(({ columns }) => columns),
+      [['message'], ['message']],
+    );
+    assert.deepEqual(
+      (await stored()).filter(({ message }) => message.includes('\\x')).map(({ message }) => message),
+      ['nul \\x00 and \\x00', 'caf\\xe9'],
+    );
   });
 
   test('an unfinished record waits in the newest file, and is rejected in one that was left', async () => {
@@ -222,7 +254,10 @@ describe('worker', () => {
     }
     await until(async () => (await stored()).length >= 8_000, 'all rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
-    assert.deepEqual(numbers, Array.from({ length: 8_000 }, (_, n) => n));
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: 8_000 }, (_, n) => n),
+    );
   });
 
   test('a stream that is assigned to somebody else is put down, and nothing of it is stored any more', async () => {

@@ -1,0 +1,144 @@
+/**
+ * The commands, as data: names, options and their help, and what runs. arguments.js reads command lines by this
+ * table and help.js writes by it. What a command needs is loaded when it runs, so that help is quick.
+ */
+
+/** @typedef {import('./arguments.js').Command} Command */
+/** @typedef {import('./arguments.js').OptionSpec} OptionSpec */
+
+/** Options that `host add` and `host update` share. @satisfies {Record<string, OptionSpec>} */
+const CONNECTION_OPTIONS = {
+  ssh: {
+    value: '[user@]address[:port]',
+    about: 'where its SSH server is (default: its NAME, port 22; IPv6 as [::1]:22)',
+  },
+  identity: { value: 'FILE', about: 'private key to log in with' },
+  jump: { value: 'HOSTS', about: 'jump hosts, [user@]host[:port] with commas between, the nearest first' },
+  sudo: { value: 'USER', about: 'read the logs as this user, by sudo without a password' },
+  transport: { value: 'auto|openssh|ssh2|local', about: 'how to connect; local: this machine, without SSH' },
+  'host-key': { value: 'KEY', about: "its public key, such as 'ssh-ed25519 AAAA...'" },
+  'host-key-file': { value: 'FILE', about: 'its public key file, or a known_hosts file that has it' },
+  'trust-on-first-use': { about: 'pin the key that it shows now, and print the fingerprint' },
+  label: { value: 'KEY=VALUE', multiple: true, about: 'a label of the host' },
+};
+
+/** @type {readonly Command[]} */
+export const COMMANDS = [
+  {
+    name: 'init',
+    about: 'create or upgrade the storage schema ("start" does it too)',
+    run: async context => (await import('./init.js')).init(context),
+  },
+  {
+    name: 'start',
+    about: 'run the daemon in the foreground',
+    ownsSignals: true,
+    run: async context => (await import('./start.js')).start(context),
+  },
+  {
+    name: 'host add',
+    operand: 'NAME',
+    about: 'monitor a host',
+    options: {
+      ssh: CONNECTION_OPTIONS.ssh,
+      identity: CONNECTION_OPTIONS.identity,
+      jump: CONNECTION_OPTIONS.jump,
+      sudo: CONNECTION_OPTIONS.sudo,
+      log: {
+        value: 'PATH',
+        multiple: true,
+        about: 'a data directory, log directory or file there; without it, those of its running clusters',
+      },
+      format: {
+        value: 'auto|csvlog|jsonlog|stderr|plain',
+        about: 'what the logs are (this version reads csvlog)',
+      },
+      'line-prefix': { value: 'P', about: 'log_line_prefix of a stderr log (not in this version)' },
+      from: {
+        value: 'end|current|start',
+        about: 'where to begin: after what is there (default), with the newest file, with the oldest',
+      },
+      transport: CONNECTION_OPTIONS.transport,
+      'host-key': CONNECTION_OPTIONS['host-key'],
+      'host-key-file': CONNECTION_OPTIONS['host-key-file'],
+      'trust-on-first-use': CONNECTION_OPTIONS['trust-on-first-use'],
+      label: CONNECTION_OPTIONS.label,
+    },
+    notes: [
+      'One of --host-key, --host-key-file and --trust-on-first-use is needed, unless the transport is local.',
+      'Example: pgsluice host add db1 --ssh postgres@db1.example --log /var/lib/postgresql/15/main --trust-on-first-use',
+    ],
+    run: async context => (await import('./host-add.js')).hostAdd(context),
+  },
+  {
+    name: 'host list',
+    about: 'list the hosts',
+    run: async context => (await import('./host-show.js')).hostList(context),
+  },
+  {
+    name: 'host show',
+    operand: 'NAME',
+    about: 'show a host, its streams and their positions',
+    run: async context => (await import('./host-show.js')).hostShow(context),
+  },
+  {
+    name: 'host check',
+    operand: 'NAME',
+    about: 'connect to a host and tell what is there and what is missing',
+    notes: [
+      'Ends with 0 when all is usable, 4 when the host is not reachable or refused, 1 when something there is not usable.',
+    ],
+    run: async context => (await import('./host-check.js')).hostCheck(context),
+  },
+  {
+    name: 'host update',
+    operand: 'NAME',
+    about: 'change how a host is reached; what is not given stays',
+    options: CONNECTION_OPTIONS,
+    notes: [
+      "--ssh replaces user, address and port together. --identity '', --jump '' and --sudo '' clear the value;",
+      '--label KEY=VALUE adds or changes a label, --label KEY= removes it. A new host key replaces the pinned ones.',
+    ],
+    run: async context => (await import('./host-update.js')).hostUpdate(context),
+  },
+  {
+    name: 'host pause',
+    operand: 'NAME',
+    about: 'stop reading a host until it is resumed; nothing is lost while its log files stay',
+    run: async context => (await import('./host-edit.js')).hostPause(context, true),
+  },
+  {
+    name: 'host resume',
+    operand: 'NAME',
+    about: 'read a paused host again, from where it was',
+    run: async context => (await import('./host-edit.js')).hostPause(context, false),
+  },
+  {
+    name: 'host remove',
+    operand: 'NAME',
+    about: 'stop monitoring a host; its records stay',
+    options: { purge: { about: 'also delete its records' } },
+    run: async context => (await import('./host-edit.js')).hostRemove(context),
+  },
+  {
+    name: 'status',
+    about: 'show what the running daemon does',
+    run: async context => (await import('./status.js')).status(context),
+  },
+  {
+    name: 'config print',
+    about: 'print the configuration in effect and where each value comes from',
+    run: async context => (await import('./config.js')).configPrint(context),
+  },
+  {
+    name: 'config check',
+    about: 'check the configuration',
+    run: async context => (await import('./config.js')).configCheck(context),
+  },
+  {
+    name: 'help',
+    operands: 'COMMAND',
+    about: 'print help',
+    run: async context => (await import('./help-command.js')).help(context, COMMANDS),
+  },
+];

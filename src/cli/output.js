@@ -1,0 +1,88 @@
+/**
+ * Writes for people and for programs. Everything passes printable(): what a host, a file name or the storage holds
+ * reaches no terminal raw, neither as text nor inside JSON. Colours only where a terminal reads.
+ * A reader that has gone (EPIPE) is not an error: the rest is dropped.
+ */
+import { styleText } from 'node:util';
+import { printable } from '../base/printable.js';
+
+/** @typedef {Parameters<typeof styleText>[0]} Style */
+
+/**
+ * @typedef {object} Stream
+ * @property {(text: string) => unknown} write
+ * @property {boolean} [isTTY]
+ */
+
+export class Output {
+  #stream;
+
+  /** @param {Stream} stream */
+  constructor(stream) {
+    this.#stream = stream;
+  }
+
+  /** @param {string} [text] one line */
+  line(text = '') {
+    this.#stream.write(`${printable(text)}\n`);
+  }
+
+  /**
+   * @param {string} label
+   * @param {string} text one line
+   * @param {Style} style of the label
+   */
+  labelled(label, text, style) {
+    this.#stream.write(`${this.#styled(style, printable(label))}${printable(text)}\n`);
+  }
+
+  /** @param {unknown} value */
+  json(value) {
+    this.#stream.write(`${toJson(value)}\n`);
+  }
+
+  /**
+   * A table with a head; columns are as wide as their widest cell.
+   * @param {readonly string[]} head
+   * @param {readonly (readonly string[])[]} rows
+   */
+  table(head, rows) {
+    const shown = [head, ...rows].map(row => row.map(cell => printable(cell)));
+    const widths = head.map((_, column) => Math.max(...shown.map(row => row[column]?.length ?? 0)));
+    for (const [index, row] of shown.entries()) {
+      const text = row
+        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
+        .join('  ')
+        .trimEnd();
+      this.#stream.write(`${index === 0 ? this.#styled('bold', text) : text}\n`);
+    }
+  }
+
+  /** Text of our own that has its layout, such as help. @param {string} text */
+  block(text) {
+    this.#stream.write(printable(text, { keepLayout: true }));
+  }
+
+  /** @param {Style} style @param {string} text */
+  #styled(style, text) {
+    return this.#stream.isTTY ? styleText(style, text, { validateStream: false }) : text;
+  }
+}
+
+/**
+ * JSON with no character that a terminal would act on: they can only stand inside strings, where an escape means
+ * the same (RFC 8259, section 7).
+ * @param {unknown} value
+ * @param {number} [indent] 0: on one line
+ * @returns {string}
+ */
+export function toJson(value, indent = 2) {
+  return JSON.stringify(value, null, indent).replace(/[^\n -~]/gu, character =>
+    printable(character) === character ? character : escapes(character),
+  );
+}
+
+/** @param {string} character */
+function escapes(character) {
+  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
