@@ -100,7 +100,7 @@ export async function givenHostKeys(context, target) {
  * @param {Context} context
  * @param {string} name
  * @param {{ address: string, port: number }} target
- * @returns {Promise<string[]>} the key it shows now; its fingerprint is printed on stderr's behalf of the operator
+ * @returns {Promise<string[]>} the key it shows now; its fingerprint is printed, unless JSON is, which has it anyway
  */
 export async function firstUseKeys(context, name, target) {
   const key = await fetchHostKey(target, context.config.ssh.connectTimeoutMs);

@@ -9,7 +9,6 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { PgsluiceError } from '../base/errors.js';
-import { printable } from '../base/printable.js';
 import { writeKnownHosts } from '../master/directories.js';
 import { Client } from '../system-ssh/index.js';
 import { runLocal } from '../transport/local.js';
@@ -181,7 +180,7 @@ function overOpenSsh(client, { command, input }, connected, { onChunk, onEnd }) 
       stream.on('error', () => {}); // close says why
       stream.on('close', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
         const how = code === null ? `was ended (${signal})` : `ended with exit code ${code}`;
-        const said = words.trim() === '' ? '' : `: ${printable(words.trim())}`;
+        const said = words.trim() === '' ? '' : `: ${words.trim()}`;
         onEnd(new PgsluiceError('FOLLOWER_FAILED', `the remote program ${how}${said}`));
       });
       stream.end(input);

@@ -2,7 +2,7 @@
  * The columns of a stored log row, in the order of the table and of its COPY BINARY rows:
  *   int16 31 | stream_id int4 | file_no int4 | file_offset int8 | the 26 csvlog columns | duration_ms float8 | marks int4
  * The csvlog columns have the names and types of the manual's postgres_log (PostgreSQL manual, "Using CSV-Format
- * Log Output"). Bit i of marks says that csvlog column i is stored escaped (see copy-escape.js).
+ * Log Output"). marks is NULL for most records; bit i of it says that csvlog column i is stored escaped (see copy-escape.js).
  */
 
 /** Kinds of csvlog columns, small integers because the row encoder switches on them once a field. */

@@ -45,9 +45,10 @@ export function escapeRow(out, end) {
     }
     from = next;
   }
-  at += row.copy(buffer, at, from);
-  buffer.writeInt32BE(marks, at - 4);
-  return at;
+  // duration_ms as it is; marks was NULL.
+  at += row.copy(buffer, at, from, row.length - 4);
+  at = buffer.writeInt32BE(4, at);
+  return buffer.writeInt32BE(marks, at);
 }
 
 /**

@@ -254,9 +254,8 @@ export class CsvlogRowEncoder {
       to.setFloat64(o + 4, duration);
       o += 12;
     }
-    to.setInt32(o, 4);
-    to.setInt32(o + 4, 0);
-    o += 8;
+    to.setInt32(o, -1);
+    o += 4;
     out.length = suspicious && !isStorable(bytes.subarray(at, p)) ? escapeRow(out, o) : o;
     out.rows += 1;
     const { seconds, microseconds } = this.#logTime;

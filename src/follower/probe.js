@@ -25,7 +25,7 @@ const program = readFileSync(new URL('probe.sh', import.meta.url), 'utf8')
 export const PROBE_MAX_BYTES = 1_048_576;
 
 /** What probe.sh reads of a log: sample_max. */
-export const SAMPLE_MAX_BYTES = 8192;
+const SAMPLE_MAX_BYTES = 8192;
 
 const KINDS = /** @type {const} */ (['data', 'directory', 'file', 'other', 'hidden', 'missing']);
 const SUFFIXES = /** @type {const} */ (['csv', 'json', 'log']);

@@ -7,6 +7,7 @@
 import { from as copyFrom } from 'pg-copy-streams';
 import { PgsluiceError } from '../base/errors.js';
 import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
+import { partitionName } from './partitions.js';
 
 /** @typedef {import('../codec/copy-buffer.js').CopyBuffer} CopyBuffer */
 /** @typedef {import('./positions.js').FilePosition} FilePosition */
@@ -22,14 +23,16 @@ import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
 
 /**
  * @param {import('pg').Client} client outside of a transaction; after a failure it may still be in one
- * @param {{ records: CopyBuffer, rejected: CopyBuffer, streams: Map<number, StreamAdvance> }} batch
+ * @param {{ records: CopyBuffer, rejected: CopyBuffer, streams: Map<number, StreamAdvance>, day?: number }} batch
+ *   day: all records are of this day, which has a partition: they are copied into it without routing each of them
  * @param {() => Promise<void>} [turn] waited for between COPY and the positions: batches of the same streams may be
  *   copied side by side, but must advance one after another; when it rejects, nothing is stored
  */
-export async function commitBatch(client, { records, rejected, streams }, turn = async () => {}) {
+export async function commitBatch(client, { records, rejected, streams, day }, turn = async () => {}) {
   await client.query('BEGIN');
   try {
-    if (records.rows > 0) await copy(client, 'record', records);
+    if (records.rows > 0)
+      await copy(client, day === undefined ? 'record' : partitionName('record', day), records);
     if (rejected.rows > 0) await copy(client, 'reject', rejected);
     await turn();
     await advance(client, streams);

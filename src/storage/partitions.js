@@ -18,8 +18,8 @@ export const dayOf = ms => Math.floor(ms / DAY_MS);
 /** @param {number} day @returns {string} 2026-11-20 */
 const dateOf = day => new Date(day * DAY_MS).toISOString().slice(0, 10);
 
-/** @param {PartitionedTable} table @param {number} day */
-const partitionName = (table, day) => `${table}_${dateOf(day).replaceAll('-', '')}`;
+/** @param {PartitionedTable} table @param {number} day @returns {string} without the schema */
+export const partitionName = (table, day) => `${table}_${dateOf(day).replaceAll('-', '')}`;
 
 /**
  * Whether a record of this day gets a partition of its own.

@@ -35,6 +35,12 @@ const LOCAL_COMMAND = [
 ].join(' ');
 
 /**
+ * Put before OpenSSH's own list, unless an option or an included file says otherwise: with the processor's AES they
+ * cost about half the CPU time of chacha20-poly1305, which comes first there.
+ */
+const PREFERRED_CIPHERS = '^aes128-gcm@openssh.com,aes256-gcm@openssh.com';
+
+/**
  * The file is read twice. First for TARGET, when only our own lines apply; then, because of "Match final", for
  * the name in HostName: so blocks like "Host db*" in the included files work although ssh was given TARGET.
  * A jump host's inner ssh inherits -F and sees "Host *" and the included files only.
@@ -88,6 +94,7 @@ export function masterConfig(settings, controlPath) {
   if (settings.includes.length > 0) {
     lines.push('Match final all', `Host * !${TARGET}`, ...settings.includes.map(file => `Include "${file}"`));
   }
+  lines.push('Match final all', `Ciphers ${PREFERRED_CIPHERS}`);
   return `${lines.join('\n')}\n`;
 }
 

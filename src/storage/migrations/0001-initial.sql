@@ -82,7 +82,7 @@ CREATE TABLE pgsluice.record (
   leader_pid             integer,
   query_id               bigint,
   duration_ms            double precision,
-  marks                  integer NOT NULL -- bit i: the i-th csvlog column (from 0) holds escaped bytes
+  marks                  integer -- bit i: the i-th csvlog column (from 0) holds escaped bytes; NULL: none
 ) PARTITION BY RANGE (log_time);
 CREATE TABLE pgsluice.record_default PARTITION OF pgsluice.record DEFAULT;
 
@@ -128,4 +128,4 @@ SELECT h.name AS host, s.path AS stream, f.name AS file, r.file_offset, r.log_ti
   JOIN pgsluice.stream s USING (stream_id)
   JOIN pgsluice.host h USING (host_id)
   JOIN pgsluice.file f USING (stream_id, file_no)
- WHERE r.marks <> 0;
+ WHERE r.marks IS NOT NULL;

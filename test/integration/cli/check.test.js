@@ -229,7 +229,7 @@ test('a user that may not use sudo is told what sudo says', async () => {
 test('hosts that answer something else', async () => {
   const lies = {
     'yes garbage': /sent more than 1048576 bytes/,
-    "printf 'Welcome!\\nE\\n'": /answer is not usable .*Welcome!.*login shell/,
+    "printf 'Welcome!\\nE\\n'": /h\d+: the probe's answer is not usable .*Welcome!.*login shell/,
     "printf 'V 1 1\\033[2J\\nE\\n'": /answer is not usable/,
     "printf 'V 1 1\\nU x\\nN y\\nL /other\\nK missing\\nE\\n'": /for other logs than it was asked for/,
     'printf nothing': /ended with exit code 0/,

@@ -103,7 +103,7 @@ async function compare(bytes, columns) {
   assert.deepEqual(differences.rows, []);
   const counts = await client.query(`
     SELECT (SELECT count(*)::int FROM ours) AS ours, (SELECT count(*)::int FROM theirs) AS theirs,
-      (SELECT bool_and(marks = 0 AND stream_id = 1 AND file_no = 2) FROM ours) AS plain,
+      (SELECT bool_and(marks IS NULL AND stream_id = 1 AND file_no = 2) FROM ours) AS plain,
       (SELECT array_agg(DISTINCT (log_time AT TIME ZONE 'UTC')::date - date '1970-01-01') FROM ours) AS days`);
   assert.equal(counts.rows[0].ours, buffer.rows);
   assert.equal(counts.rows[0].theirs, buffer.rows);
@@ -175,14 +175,14 @@ test('what is not UTF-8 is stored, escaped and marked', async () => {
   );
   await copy('COPY ours FROM STDIN WITH (FORMAT binary)', [COPY_HEADER, buffer.bytes(), COPY_TRAILER]);
   const { rows } = await client.query(
-    `SELECT message, marks FROM ours WHERE marks <> 0 OR message LIKE '%ascii%' ORDER BY file_offset`,
+    `SELECT message, marks FROM ours WHERE marks IS NOT NULL OR message LIKE '%ascii%' ORDER BY file_offset`,
   );
   assert.deepEqual(rows, [
     {
       message: String.raw`statement: select '\xef\xf0\xe8\xe2\xe5\xf2 \\ \xec\xe8\xf0';`,
       marks: 1 << MESSAGE_COLUMN,
     },
-    { message: String.raw`statement: select 'plain ascii \ row';`, marks: 0 },
+    { message: String.raw`statement: select 'plain ascii \ row';`, marks: null },
     {
       message: String.raw`statement: select "\xed\xe5\xf2 \xf2\xe0\xea\xee\xe3\xee";`,
       marks: 1 << MESSAGE_COLUMN,

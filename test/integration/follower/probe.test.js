@@ -1,6 +1,6 @@
 /** The probe in real shells, on real directories and a running PostgreSQL; as root also without root's powers. */
 import assert from 'node:assert/strict';
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { chmod, mkdir, mkdtemp, rm, symlink, utimes, writeFile } from 'node:fs/promises';
 import { tmpdir, userInfo } from 'node:os';
@@ -23,6 +23,8 @@ before(async () => {
 });
 after(async () => {
   remove();
+  // What was closed to its owner cannot be emptied.
+  execFileSync('chmod', ['-R', 'u+rwx', dir]);
   await rm(dir, { recursive: true, force: true });
 });
 

@@ -266,7 +266,7 @@ test('bytes that are not UTF-8 are escaped in their column alone, and marked', (
   const rows = result.rows;
   assert.deepEqual(
     rows.map(row => row[MARKS]),
-    [0, (1 << 1) | (1 << 22), 1 << MESSAGE_COLUMN, 1 << MESSAGE_COLUMN, 0],
+    [null, (1 << 1) | (1 << 22), 1 << MESSAGE_COLUMN, 1 << MESSAGE_COLUMN, null],
   );
   assert.equal(rows[1]?.[FIRST + 1], 'd\\xe9j\\xe0 \\\\');
   assert.equal(rows[1]?.[FIRST + 2], 'back\\slash');
