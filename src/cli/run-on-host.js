@@ -12,10 +12,10 @@ import { PgsluiceError } from '../base/errors.js';
 import { writeKnownHosts } from '../master/directories.js';
 import { Client } from '../system-ssh/index.js';
 import { runLocal } from '../transport/local.js';
+import { opensshConfig } from '../transport/openssh-config.js';
 import { runOverSsh2 } from '../transport/ssh2.js';
 
 /** @typedef {import('../storage/inventory.js').HostFields} HostFields */
-/** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
 /** @typedef {import('../transport/fifo.js').ByteSource} ByteSource */
 /** @typedef {{ onChunk: (chunk: Buffer) => void, onEnd: (error: PgsluiceError | null) => void }} Handlers */
 
@@ -95,7 +95,7 @@ function makeDirectory() {
  */
 async function collect(host, { command, input, maxBytes, timeoutMs, end }, context, directory) {
   const { ssh } = context.config;
-  const row = { ...host, hostId: TEMPORARY_HOST_ID, addedAt: new Date(0), streams: [] };
+  const row = { ...host, hostId: TEMPORARY_HOST_ID };
   const spec = { ...row, ...writeKnownHosts(directory, row) };
   const begin = performance.now();
   let connectMs = -1;
@@ -143,7 +143,7 @@ async function collect(host, { command, input, maxBytes, timeoutMs, end }, conte
         const closed = new Promise(done => client.once('close', done));
         overOpenSsh(client, { command, input }, connected, handlers);
         // Throws when it did not even begin; then nothing closes either.
-        client.connect(clientConfig(spec, ssh, directory));
+        client.connect(opensshConfig(spec, ssh, directory));
         disconnect = context.onExit(async () => {
           client.end();
           await closed;
@@ -186,27 +186,4 @@ function overOpenSsh(client, { command, input }, connected, { onChunk, onEnd }) 
       stream.end(input);
     });
   });
-}
-
-/**
- * @param {HostSpec} spec
- * @param {import('../config/load.js').Config['ssh']} ssh
- * @param {string} controlDirectory
- * @returns {import('../system-ssh/settings.js').ClientConfig}
- */
-function clientConfig(spec, { program, options, configFile, connectTimeoutMs }, controlDirectory) {
-  return {
-    host: spec.address,
-    port: spec.port,
-    ...(spec.username === null ? {} : { username: spec.username }),
-    ...(spec.identityFile === null ? {} : { identityFile: spec.identityFile }),
-    jumpHosts: spec.jumpHosts,
-    knownHostsFile: spec.knownHostsFile,
-    hostKeyAlias: spec.hostKeyAlias,
-    connectTimeoutMs,
-    options: [...options],
-    program,
-    ...(configFile === null ? {} : { configFile }),
-    controlDirectory,
-  };
 }

@@ -5,10 +5,10 @@
  *   command: exec sh -c 'eval "$(dd bs=1 count=N)"' pgsluice-follower      dd never reads a byte too many from the pipe
  *   stdin  : N bytes of program, then a line a parameter, then "go"
  */
-import { readFileSync } from 'node:fs';
 import { PgsluiceError } from '../base/errors.js';
+import { shellProgram } from './shell-program.js';
 
-const program = minify(readFileSync(new URL('follower.sh', import.meta.url), 'utf8'));
+const program = shellProgram('follower.sh');
 
 /**
  * A file that was read before, as the follower proves it.
@@ -78,13 +78,4 @@ function assertOneLine(line) {
   if (/[\u0000-\u001f\u007f]/.test(line)) {
     throw new PgsluiceError('USAGE', `a path may not contain control characters: ${JSON.stringify(line)}`);
   }
-}
-
-/**
- * Comments and indentation stay here: dd reads the program byte by byte on the host.
- * @param {string} text
- */
-function minify(text) {
-  const kept = text.split('\n').filter(line => !/^\s*(#|$)/.test(line));
-  return `${kept.map(line => line.replace(/^ +/, '')).join('\n')}\n`;
 }

@@ -8,18 +8,12 @@
  *   X read|search MODE PATH (permission missing), XO OWNER, XG GROUP | last  E
  * Text is as the host sent it: show it through printable().
  */
-import { readFileSync } from 'node:fs';
 import { PgsluiceError } from '../base/errors.js';
 import { showValue } from '../base/show-value.js';
 import { remoteShell } from './index.js';
+import { shellProgram } from './shell-program.js';
 
-const program = readFileSync(new URL('probe.sh', import.meta.url), 'utf8')
-  .split('\n')
-  .map(line => line.trimStart())
-  // Comments stay here: dd reads the program byte by byte on the host.
-  .filter(line => line !== '' && !line.startsWith('#'))
-  .map(line => `${line}\n`)
-  .join('');
+const program = shellProgram('probe.sh');
 
 /** Far more than the logs of a host need (a log is 26 KB with its sample), far less than a host could send. */
 export const PROBE_MAX_BYTES = 1_048_576;

@@ -50,7 +50,7 @@
  * @typedef {object} ProxySettings
  * @property {string} program
  * @property {string[]} options
- * @property {string} configFile '' : OpenSSH's own default files
+ * @property {string | null} configFile null: OpenSSH's own default files
  * @property {number} connectTimeoutMs
  * @property {number} connectRate new connections a second
  * @property {string} directory private: control sockets and FIFOs

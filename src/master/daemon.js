@@ -33,8 +33,9 @@ import { StorageLink } from './storage-link.js';
 
 const RELOAD_MS = 30_000; // in case a notification was lost with the connection
 const RECONCILE_RETRY_MS = 1_000;
-const WORKER_STOP_MS = 8_500;
-const PROXY_STOP_MS = 4_000;
+// Together below the 10 s that stopping may take.
+const WORKER_STOP_MS = 6_500;
+const PROXY_STOP_MS = 2_500;
 const PROXY_FLAGS = ['--max-old-space-size=64', '--max-semi-space-size=1'];
 // Batches live outside the JavaScript heap; what the heap holds is short-lived.
 const WORKER_FLAGS = ['--max-old-space-size=128', '--max-semi-space-size=2'];
@@ -162,7 +163,7 @@ export class Daemon {
       settings: {
         program: ssh.program,
         options: [...ssh.options],
-        configFile: ssh.configFile ?? '',
+        configFile: ssh.configFile,
         connectTimeoutMs: ssh.connectTimeoutMs,
         connectRate: ssh.connectRate,
         directory: this.#directories.ssh,

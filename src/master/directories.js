@@ -8,7 +8,6 @@ import { join } from 'node:path';
 import { PgsluiceError } from '../base/errors.js';
 
 /** @typedef {import('../config/load.js').Config} Config */
-/** @typedef {import('../storage/inventory.js').HostRow} HostRow */
 
 /**
  * @param {Config} config
@@ -34,7 +33,7 @@ export function removeStaleFifos(directory) {
 /**
  * Writes the managed known_hosts file of a host.
  * @param {string} directory
- * @param {HostRow} host
+ * @param {{ hostId: number, hostKeys: readonly string[] }} host
  * @returns {{ knownHostsFile: string, hostKeyAlias: string }}
  */
 export function writeKnownHosts(directory, { hostId, hostKeys }) {

@@ -6,6 +6,7 @@
 import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
 import { Client } from '../system-ssh/index.js';
+import { opensshConfig } from '../transport/openssh-config.js';
 
 /** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
 /** @typedef {import('../ipc/messages.js').ProxySettings} ProxySettings */
@@ -114,7 +115,7 @@ export class HostConnection {
         client.once('ready', () => resolve(undefined));
         client.once('error', reject);
         client.once('close', () => reject(new PgsluiceError('SSH_PROTOCOL', 'the connection was closed')));
-        client.connect(clientConfig(this.#spec, this.#settings));
+        client.connect(opensshConfig(this.#spec, this.#settings, this.#settings.directory));
       });
     } catch (error) {
       const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
@@ -137,22 +138,4 @@ export class HostConnection {
     if (this.#ended) client.end();
     return client;
   }
-}
-
-/** @param {HostSpec} spec @param {ProxySettings} settings */
-function clientConfig(spec, settings) {
-  return {
-    host: spec.address,
-    port: spec.port,
-    ...(spec.username === null ? {} : { username: spec.username }),
-    ...(spec.identityFile === null ? {} : { identityFile: spec.identityFile }),
-    jumpHosts: spec.jumpHosts,
-    knownHostsFile: spec.knownHostsFile,
-    hostKeyAlias: spec.hostKeyAlias,
-    connectTimeoutMs: settings.connectTimeoutMs,
-    options: settings.options,
-    program: settings.program,
-    ...(settings.configFile === '' ? {} : { configFile: settings.configFile }),
-    controlDirectory: settings.directory,
-  };
 }

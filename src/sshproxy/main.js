@@ -8,7 +8,7 @@ import { SshProxy } from './proxy.js';
 /** @typedef {import('../ipc/messages.js').ToProxy} ToProxy */
 /** @typedef {import('../ipc/messages.js').FromProxy} FromProxy */
 
-const STOP_MAX_MS = 3_000; // for ssh to say goodbye
+const STOP_MAX_MS = 2_000; // for ssh to say goodbye
 
 /** @type {SshProxy | null} */
 let proxy = null;

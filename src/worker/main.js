@@ -7,7 +7,7 @@ import { Worker } from './worker.js';
 /** @typedef {import('../ipc/messages.js').ToWorker} ToWorker */
 /** @typedef {import('../ipc/messages.js').FromWorker} FromWorker */
 
-const STOP_MAX_MS = 8_000; // the daemon has 10 s: what is not committed by then is read again later
+const STOP_MAX_MS = 6_000; // the daemon has 10 s: what is not committed by then is read again later
 
 /** @type {Worker | null} */
 let worker = null;

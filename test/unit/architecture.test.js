@@ -19,8 +19,8 @@ const ALLOWED = {
   'system-ssh': ['base'],
   follower: ['base'],
   storage: ['base', 'codec'],
-  transport: ['base'],
-  sshproxy: ['base', 'ipc', 'system-ssh'],
+  transport: ['base'], // openssh-config.js makes what system-ssh takes, without importing it
+  sshproxy: ['base', 'ipc', 'system-ssh', 'transport'],
   worker: ['base', 'ipc', 'codec', 'storage', 'transport', 'follower'],
   master: ['base', 'config', 'ipc', 'storage'],
   cli: ['base', 'config', 'master', 'storage', 'system-ssh', 'transport', 'follower'],
