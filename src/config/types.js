@@ -176,7 +176,8 @@ function parseStorageUrl(value) {
     /^postgres(ql)?:\/\//.test(value) &&
     printable(value) === value &&
     !value.includes(' ') &&
-    URL.canParse(value);
+    // libpq takes a user without a host, which is then a socket: postgres://user@/database?host=/run/postgresql
+    URL.canParse(value.replace('@/', '@host/'));
   if (isUrl) return value;
   throw refused(
     typeof value === 'string' ? redactUrl(value) : value,

@@ -32,6 +32,7 @@ export class TestDaemon {
 
   /** @param {{ toml?: string }} [options] more lines of the configuration file */
   constructor({ toml = '' } = {}) {
+    this.toml = toml;
     this.dir = mkdtempSync(join(tmpdir(), 'pgd-'));
     // The embedded PostgreSQL runs under another account when we are root.
     chmodSync(this.dir, 0o711);
@@ -87,10 +88,17 @@ export class TestDaemon {
    * @returns {Promise<CommandResult>}
    */
   command(...args) {
+    // The configuration says "any free port"; a command must know which one it became.
+    const env = this.url ? { ...process.env, PGSLUICE_HTTP_LISTEN: new URL(this.url).host } : process.env;
     return new Promise(resolve => {
-      execFile(process.execPath, [PROGRAM, ...args, '--config', this.configFile], (error, stdout, stderr) => {
-        resolve({ code: typeof error?.code === 'number' ? error.code : error ? 1 : 0, stdout, stderr });
-      });
+      execFile(
+        process.execPath,
+        [PROGRAM, ...args, '--config', this.configFile],
+        { env },
+        (error, stdout, stderr) => {
+          resolve({ code: typeof error?.code === 'number' ? error.code : error ? 1 : 0, stdout, stderr });
+        },
+      );
     });
   }
 
@@ -139,7 +147,7 @@ export class TestDaemon {
   /** @returns {Promise<number>} milliseconds it took to end after SIGTERM; it must end with exit code 0 */
   async stop() {
     const child = this.#child;
-    if (!child) return 0;
+    if (!child || child.exitCode !== null || child.signalCode !== null) return 0;
     const started = performance.now();
     const exited = once(child, 'exit');
     child.kill('SIGTERM');

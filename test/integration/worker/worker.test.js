@@ -260,6 +260,42 @@ describe('worker', () => {
     );
   });
 
+  test('a batch that fails takes those after it back, though they were copied before', async () => {
+    const nextDay = (/** @type {string} */ text) => text.replaceAll('2026-11-20 16:08', '2026-11-21 16:08');
+    write('1.csv', row(0) + nextDay(row(1)));
+    const spec = await addStream('start');
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 2, 'the first rows');
+    // The first batch waits for its day; one of the next day does not.
+    const locker = await connectStorage(server.connectionOptions);
+    await locker.query('BEGIN; LOCK TABLE pgsluice.record_20261120 IN ACCESS EXCLUSIVE MODE');
+    appendFileSync(join(dir, '1.csv'), rows(2, 1_000) + nextDay(rows(1_000, 5_000)));
+    /** @param {string} condition */
+    const backends = async condition => {
+      const { rows } = await client.query(
+        `SELECT pid FROM pg_stat_activity WHERE query LIKE 'COPY%' AND ${condition}
+          ORDER BY xact_start`,
+      );
+      return rows.map(({ pid }) => pid);
+    };
+    try {
+      await until(async () => (await backends(`wait_event_type = 'Lock'`)).length > 0, 'a batch that waits');
+      await until(async () => (await backends(`state = 'idle in transaction'`)).length > 0, 'a copied batch');
+      await sleep(300);
+      const [first] = await backends(`wait_event_type = 'Lock'`);
+      await client.query('SELECT pg_terminate_backend($1)', [first]);
+    } finally {
+      await locker.end();
+    }
+    await until(async () => (await stored()).length >= 5_000, 'all rows');
+    const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
+    assert.deepEqual(
+      numbers,
+      Array.from({ length: 5_000 }, (_, n) => n),
+    );
+  });
+
   test('a stream that is assigned to somebody else is put down, and nothing of it is stored any more', async () => {
     write('1.csv', rows(0, 10));
     const spec = await addStream('start');
