@@ -3,10 +3,11 @@
  * csvlog, a real sshd on loopback, the daemon with its embedded storage, adds the host, shows what arrives, and ends
  * with a check: what is stored against PostgreSQL's own COPY of the same files. Everything is temporary and removed.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { parseArgs } from 'node:util';
 import { Client } from 'pg';
 import { checkConservation, csvFiles, waitUntilDrained } from '../test/helpers/conservation.js';
-import { TestDaemon } from '../test/helpers/daemon.js';
+import { descendants, processesWith, TestDaemon } from '../test/helpers/daemon.js';
 import { startLoad } from '../test/helpers/load.js';
 import { csvlogSettings, startPostgres } from '../test/helpers/postgres.js';
 import { LiveView } from './live-view.js';
@@ -15,6 +16,7 @@ import { startServer } from './server.js';
 const DEFAULT_SECONDS = 20;
 const LOOK_MS = 1_000;
 const DRAIN_MS = 60_000;
+const FOLLOWER_END_MS = 10_000; // it notices at its next heartbeat that nobody reads
 const HOST = 'demo';
 
 /** @param {string} line */
@@ -43,7 +45,11 @@ async function main() {
   releasers.push(() => source.stop());
   say('2. an SSH server on loopback');
   const server = await startServer(say);
-  releasers.push(() => server.stop());
+  releasers.push(async () => {
+    const host = new Set(descendants(server.pid));
+    await server.stop();
+    await followersEnded(processesWith('pgsluice-follower').filter(({ pid }) => host.has(pid)));
+  });
   say('3. the daemon, with its embedded storage');
   const daemon = new TestDaemon({ toml: 'daemon.workers = 1' });
   releasers.push(() => daemon.remove());
@@ -93,6 +99,14 @@ async function main() {
   const good = written > 0 && missing === 0 && duplicated === 0 && rejected === 0 && written === stored;
   say(good ? '\nevery record exactly once' : '\nTHE CHECK FAILED');
   return good ? 0 : 1;
+}
+
+/** @param {{ pid: number }[]} followers */
+async function followersEnded(followers) {
+  const deadline = Date.now() + FOLLOWER_END_MS;
+  const left = () =>
+    processesWith('pgsluice-follower').some(({ pid }) => followers.some(one => one.pid === pid));
+  while (left() && Date.now() < deadline) await sleep(100);
 }
 
 function readSeconds() {

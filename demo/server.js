@@ -10,6 +10,7 @@ import { startSsh2Server } from './ssh2-server.js';
 /**
  * @typedef {object} DemoServer
  * @property {string} user
+ * @property {number} pid what runs the commands
  * @property {number} port
  * @property {string} hostKey
  * @property {string} identityFile

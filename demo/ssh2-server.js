@@ -7,7 +7,7 @@ import { tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import ssh2 from 'ssh2';
 
-/** @returns {Promise<{ user: string, port: number, hostKey: string, identityFile: string, stop: () => Promise<void> }>} */
+/** @returns {Promise<{ user: string, pid: number, port: number, hostKey: string, identityFile: string, stop: () => Promise<void> }>} */
 export async function startSsh2Server() {
   const dir = mkdtempSync(join(tmpdir(), 'pgsluice-ssh2-'));
   const identityFile = join(dir, 'id_ed25519');
@@ -47,6 +47,7 @@ export async function startSsh2Server() {
   });
   return {
     user,
+    pid: process.pid,
     port: /** @type {import('node:net').AddressInfo} */ (server.address()).port,
     hostKey: hostKey.public,
     identityFile,

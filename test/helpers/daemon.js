@@ -51,6 +51,7 @@ export class TestDaemon {
   async start() {
     const child = spawn(process.execPath, [PROGRAM, 'start', '--config', this.configFile], {
       stdio: ['ignore', 'pipe', 'pipe'],
+      detached: true, // Ctrl-C in a terminal is for whoever started this
     });
     this.#child = child;
     this.url = '';

@@ -76,6 +76,7 @@ export async function startSshd({
   const listen = async port => {
     await writeFile(file('sshd_config'), configText(file, port, settings));
     const sshd = spawn(program, ['-D', '-e', '-f', file('sshd_config')], {
+      detached: true, // Ctrl-C in a terminal is for whoever started this
       stdio: ['ignore', 'ignore', 'pipe'],
     });
     const outcome = await new Promise(resolve => {
