@@ -45,11 +45,7 @@ async function main() {
   releasers.push(() => source.stop());
   say('2. an SSH server on loopback');
   const server = await startServer(say);
-  releasers.push(async () => {
-    const host = new Set(descendants(server.pid));
-    await server.stop();
-    await followersEnded(processesWith('pgsluice-follower').filter(({ pid }) => host.has(pid)));
-  });
+  releasers.push(() => server.stop());
   say('3. the daemon, with its embedded storage');
   const daemon = new TestDaemon({ toml: 'daemon.workers = 1' });
   releasers.push(() => daemon.remove());
@@ -79,6 +75,9 @@ async function main() {
   const { statements } = await load.stop();
   say(`\nthe load has ended after ${statements} statements; waiting until all of its log is stored`);
   await waitUntilDrained(storage, HOST, source.logDir, DRAIN_MS);
+  // Once the connection is closed nothing tells any more whose they are.
+  const onHost = new Set(descendants(server.pid));
+  releasers.unshift(() => followersEnded(processesWith('pgsluice-follower').filter(({ pid }) => onHost.has(pid))));
 
   const files = await csvFiles(source.logDir);
   const {
