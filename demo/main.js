@@ -77,7 +77,9 @@ async function main() {
   await waitUntilDrained(storage, HOST, source.logDir, DRAIN_MS);
   // Once the connection is closed nothing tells any more whose they are.
   const onHost = new Set(descendants(server.pid));
-  releasers.unshift(() => followersEnded(processesWith('pgsluice-follower').filter(({ pid }) => onHost.has(pid))));
+  releasers.unshift(() =>
+    followersEnded(processesWith('pgsluice-follower').filter(({ pid }) => onHost.has(pid))),
+  );
 
   const files = await csvFiles(source.logDir);
   const {
