@@ -2,7 +2,7 @@
  * The transports that run the follower from inside the worker: local, and ssh2 against a real sshd.
  */
 import assert from 'node:assert/strict';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
@@ -25,6 +25,7 @@ let host;
 
 before(async () => {
   dir = mkdtempSync(join(tmpdir(), 'pgsluice-transport-'));
+  chmodSync(dir, 0o755);
   writeFileSync(join(dir, 'a.csv'), 'x'.repeat(3_000_000));
   sshd = await startSshd();
   host = {
@@ -96,6 +97,28 @@ for (const [name, run] of transports) {
     });
   });
 }
+
+test('another user by sudo: where that is allowed it reads, where it is not, the words of sudo are the error', async () => {
+  const allowed = process.geteuid?.() === 0;
+  const error = await new Promise(resolve => {
+    const follower = {
+      command: followerCommand('nobody'),
+      input: followerInput({ path: dir, suffix: '.csv', from: 'start', known: [] }),
+    };
+    let text = '';
+    const source = runLocal(follower, {
+      onChunk(chunk) {
+        text += chunk.toString('latin1', 0, 200);
+        if (!text.includes('\nF ')) return;
+        source.close();
+        resolve(null);
+      },
+      onEnd: resolve,
+    });
+  });
+  if (allowed) assert.equal(error, null);
+  else assert.match(error.message, /sudo/);
+});
 
 describe('transport ssh2 refuses', () => {
   /** @param {Partial<import('../../../src/ipc/messages.js').HostSpec>} changes */
