@@ -153,6 +153,29 @@ describe('worker', () => {
     );
   });
 
+  test('a record that was half there at a restart is stored whole', async () => {
+    write('1.csv', row(1) + row(2).slice(0, 100));
+    const spec = await addStream('start');
+    const first = await startWorker();
+    first.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 1, 'the whole record');
+    await first.stop();
+    appendFileSync(join(dir, '1.csv'), row(2).slice(100));
+    messages = [];
+    const epochs = await raiseEpochs(client, [spec.streamId]);
+    const second = await startWorker();
+    second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
+    await until(
+      async () => (await stored()).length + (await stored('rejected')).length >= 2,
+      'the other record',
+    );
+    assert.deepEqual(
+      (await stored()).map(({ session_line_num: n }) => Number(n)),
+      [1, 2],
+    );
+    assert.deepEqual(await stored('rejected'), []);
+  });
+
   test('from end stores only what comes later, also when nothing came before a restart', async () => {
     write('1.csv', rows(0, 100));
     const spec = await addStream('end');
