@@ -202,7 +202,8 @@ export class Daemon {
       try {
         await this.#reconcileOnce();
       } catch (error) {
-        // The link says why and calls again when it is back; an error of another kind is tried again, slowly.
+        // The link says why, and calls again when it is back; an error of another kind is tried again, slowly.
+        if (this.#link.mode !== 'ready') return;
         this.#log.warn(/** @type {Error} */ (error).message);
         setTimeout(() => this.#reconcile(), RECONCILE_RETRY_MS);
         return;

@@ -72,12 +72,13 @@ export class StorageLink {
 
   /**
    * @template T
-   * @param {(client: import('pg').Client) => Promise<T>} work alone on the connection
+   * @param {(client: import('pg').Client) => Promise<T>} work alone on the connection; refused while the fleet is not
+   *   ours: a daemon that waits must not touch what another one works on
    * @returns {Promise<T>}
    */
   use(work) {
     const result = this.#queue.then(() => {
-      if (!this.#client)
+      if (!this.#client || this.mode !== 'ready')
         throw this.error ?? new PgsluiceError('STORAGE_UNREACHABLE', 'the storage is not connected');
       return work(this.#client);
     });
@@ -123,6 +124,7 @@ export class StorageLink {
       if (this.mode !== 'standby') this.#log.warn(this.error.message);
       this.mode = 'standby';
       this.#timer = setTimeout(() => {
+        this.#timer = null;
         this.#takeLock().catch(error => this.#retry(storageError(error)));
       }, STANDBY_RETRY_MS);
       return;

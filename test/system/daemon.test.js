@@ -3,7 +3,7 @@
  * what is left on a host when everything was killed.
  */
 import assert from 'node:assert/strict';
-import { chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { appendFileSync, chmodSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, afterEach, before, describe, test } from 'node:test';
@@ -129,6 +129,45 @@ describe('the daemon', () => {
     assert.equal((await get(first, '/readyz')).status, 200);
     await first.kill({ children: true });
     await starting;
+  });
+
+  test('a daemon that was stopped for a while finds its fleet taken, and does not take it back', async () => {
+    const own = mkdtempSync(join(tmpdir(), 'pgsluice-logs-'));
+    chmodSync(own, 0o755);
+    writeFileSync(join(own, 'a.csv'), ROW);
+    const first = await makeDaemon('taken');
+    await first.start();
+    await first.addHost('local1', { log: own });
+    await until(async () => (await first.status()).hosts[0]?.streams[0]?.records === 1, 'the record');
+    const second = new TestDaemon({ toml: `${first.toml}` });
+    daemons.push(second);
+    const starting = second.start();
+    await until(
+      async () => second.url !== '' && (await get(second, '/readyz')).text.includes('another daemon'),
+      'the standby',
+    );
+    process.kill(first.pid, 'SIGSTOP');
+    await storage.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = 'taken' AND application_name = 'pgsluice master' AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)`);
+    await starting;
+    process.kill(first.pid, 'SIGCONT');
+    await until(
+      async () => (await get(first, '/readyz')).text.includes('another daemon'),
+      'the first one waits',
+    );
+    await until(
+      async () => (await second.status()).hosts[0]?.streams[0]?.state === 'reading',
+      'the second one reads',
+    );
+    const connects = async () => (await second.status()).hosts[0]?.streams[0]?.connects;
+    // Both read it now; the first one's worker learns from its commit that the stream is no longer its own.
+    const before = await connects();
+    appendFileSync(join(own, 'a.csv'), ROW);
+    await until(async () => (await second.status()).hosts[0]?.streams[0]?.records === 1, 'the new record');
+    await sleep(4_000);
+    assert.equal(await connects(), before, 'nobody took the stream away');
+    assert.equal((await get(second, '/readyz')).status, 200);
+    rmSync(own, { recursive: true });
   });
 
   test('children that die are replaced', async () => {
