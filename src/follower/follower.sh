@@ -21,13 +21,14 @@ fail() {
   exit 3
 }
 
-path='' suffix='' from=none known=''
+path='' suffix='' from=none known='' gone_inodes=''
 while IFS= read -r line; do
   case $line in
     path\ *) path=${line#path } ;;
     suffix\ *) suffix=${line#suffix } ;;
     from\ *) from=${line#from } ;;
     known\ *) known=$known${line#known }$nl ;;
+    gone\ *) gone_inodes="$gone_inodes ${line#gone } " ;;
     go) break ;;
   esac
 done
@@ -95,7 +96,7 @@ scan() {
           known_name=${known_entry#K * * * * * }
           kept=$kept$inode\ $known_entry$nl known_inode=''
         fi
-        if [ "$inode" = "$open_inode" ] || { [ "$size" -eq "$read_to" ] && [ "$file" = "$known_name" ]; }; then
+        if [ "$inode" = "$open_inode" ] || { [ "$size" -eq "$read_to" ] && [ "$file" = "$known_name" ] && ! is_gone; }; then
           continue
         elif ! [ -r "$file" ]; then
           unreadable=${file#./}
@@ -116,6 +117,14 @@ scan() {
   IFS=" 	$nl"
   if [ "$unreadable" ] && [ "$unreadable" != "$told" ]; then say "W unreadable $dir/$unreadable"; fi
   told=$unreadable
+}
+
+# Whether inode was said to be gone: if it is listed again it is opened, so that its F frame says that it is back.
+is_gone() {
+  case $gone_inodes in
+    *" $inode "*) return 0 ;;
+  esac
+  return 1
 }
 
 # A known file was not listed: after a full scan it is no longer there. It stays known, for it may come back (a volume
@@ -199,6 +208,9 @@ open() {
     fi
   fi
   open_inode=$inode open_name=$file
+  case $gone_inodes in
+    *" $inode "*) gone_inodes="${gone_inodes%%" $inode "*} ${gone_inodes#*" $inode "}" ;;
+  esac
   if [ "$off" -gt 0 ]; then
     dd bs=65536 skip=$((off / 65536)) count=0 <&3 >/dev/null 2>&1
     [ $((off % 65536)) -eq 0 ] || dd bs=$((off % 65536)) count=1 <&3 >/dev/null 2>&1
@@ -249,7 +261,7 @@ baseline() {
   say B
 }
 
-open_inode='' open_name='' gone_inodes='' gone_count=0 off=0 size=0 waiting=0 told='' ticks=0 since_beat=0 since_full=0 quiet=0 dir_mtime='' scanned_at=0 last_clock=0
+open_inode='' open_name='' gone_count=0 off=0 size=0 waiting=0 told='' ticks=0 since_beat=0 since_full=0 quiet=0 dir_mtime='' scanned_at=0 last_clock=0
 resolve
 until [ -d "$dir" ] && [ -x "$dir" ] && [ -r "$dir" ] && cd "$dir"; do
   if [ -d "$dir" ]; then

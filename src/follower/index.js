@@ -20,6 +20,7 @@ const program = shellProgram('follower.sh');
  * @property {number} tailLength
  * @property {number} tailSum POSIX cksum of [offset - tailLength, offset)
  * @property {string} name its last name in the directory
+ * @property {boolean} gone it was not there when it was last looked for
  */
 
 /**
@@ -46,8 +47,9 @@ export function followerInput({ path, suffix, from, known }) {
   const lines = [`path ${path}`, `suffix ${suffix}`, `from ${from}`];
   for (const line of lines) assertOneLine(line);
   for (const file of known) {
-    const { inode, offset, headLength, headSum, tailLength, tailSum, name } = file;
+    const { inode, offset, headLength, headSum, tailLength, tailSum, name, gone } = file;
     lines.push(`known ${inode} K ${offset} ${headLength} ${headSum} ${tailLength} ${tailSum} ./${name}`);
+    if (gone) lines.push(`gone ${inode}`);
   }
   return `${program}${lines.join('\n')}\ngo\n`;
 }

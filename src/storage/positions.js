@@ -5,7 +5,7 @@
  */
 
 const GONE_KEPT = `interval '1 day'`; // a file that comes back within it is known again
-const GONE_MAX = 500; // of them: every known file is sent to the follower
+const GONE_MAX = 5000; // of them: every known file is sent to the follower, 70 bytes each
 
 /**
  * @typedef {object} FilePosition

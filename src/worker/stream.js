@@ -206,7 +206,8 @@ export class Stream {
       bytes => this.#onBytes(bytes),
     );
     const attempt = this.#attempt;
-    const known = claim.files.filter(file => file.offset > 0);
+    // A stream that has not begun has only named what it skips: it names that again.
+    const known = claim.begun ? claim.files.filter(file => file.offset > 0) : [];
     const from = claim.begun ? 'none' : this.#spec.startAt;
     try {
       const { path, suffix, sudoUser } = this.#spec;

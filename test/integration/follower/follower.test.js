@@ -30,6 +30,7 @@ function known(path, bytes, offset) {
   return {
     inode: String(statSync(path).ino),
     name: basename(path),
+    gone: false,
     offset,
     headLength,
     headSum: posixCksum(bytes.subarray(0, headLength)),
@@ -175,6 +176,25 @@ for (const shell of shells) {
       appendFileSync(join(dir, '1.csv'), 'back\n');
       await run.until(() => run.bytes('1.csv').length > 0, 'the file');
       assert.equal(run.bytes('1.csv').toString(), 'back\n');
+    });
+
+    test('a file that was gone and is back unchanged is named, in the same run and after a restart', async () => {
+      const content = Buffer.from(lines('text', 100));
+      write('1.csv', content.toString());
+      write('2.csv', 'two\n');
+      const proof = known(join(dir, '1.csv'), content, content.length);
+      renameSync(join(dir, '1.csv'), join(dir, '1.away'));
+      const run = follow({ from: 'none', known: [proof] });
+      await run.until(() => run.frames.some(frame => frame.type === 'gone'), 'gone');
+      renameSync(join(dir, '1.away'), join(dir, '1.csv'));
+      const isBack = (/** @type {FollowerRun} */ one) =>
+        one.frames.some(frame => frame.type === 'file' && frame.name === '1.csv' && frame.state === 'known');
+      await run.until(() => isBack(run), 'the file again');
+      assert.equal(run.bytes('1.csv').length, 0);
+      await run.stop();
+      const next = follow({ from: 'none', known: [{ ...proof, gone: true }] });
+      await next.until(() => isBack(next), 'the file again after a restart');
+      assert.equal(next.bytes('1.csv').length, 0);
     });
 
     test('a known inode with another head is a new file', async () => {
