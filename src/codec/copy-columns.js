@@ -1,8 +1,8 @@
 /**
  * The columns of a stored log row, in the order of the table and of its COPY BINARY rows:
- *   int16 31 | stream_id int4 | file_no int4 | file_offset int8 | the 26 csvlog columns | duration_ms float8 | marks int4
+ *   int16 31 | stream_id int4 | file_no int4 | file_offset int8 | the 26 csvlog columns | duration_ms float8 | marks int8
  * The csvlog columns have the names and types of the manual's postgres_log (PostgreSQL manual, "Using CSV-Format
- * Log Output"). marks is NULL for most records; bit i of it says that csvlog column i is stored escaped (see copy-escape.js).
+ * Log Output"). marks is NULL for most records (row-ends.js).
  */
 
 /** Kinds of csvlog columns, small integers because the row encoder switches on them once a field. */
@@ -41,7 +41,9 @@ export const CSVLOG_COLUMNS = [
   ['query_id', INT8],
 ];
 
-/** Index of the csvlog column that duration_ms is read from. */
+/** Indexes of csvlog columns. */
+export const SEVERITY = 11;
+/** duration_ms is read from it. */
 export const MESSAGE = 13;
 
 /** Fields before the first csvlog column. */
@@ -52,7 +54,7 @@ export const LOG_FIELDS = LEADING_FIELDS + CSVLOG_COLUMNS.length + 2;
 
 /**
  * Bytes of a row besides the contents of its text fields, at most: the field count, 31 lengths, and every number and
- * time at full width are 210 (2 + 124 + 84). The rest is for the row encoder, which stores whole words and may be
+ * time at full width are 214 (2 + 124 + 88). The rest is for the row encoder, which stores whole words and may be
  * a few bytes past the end of a text before it knows.
  */
 export const ROW_OVERHEAD_BYTES = 256;

@@ -7,6 +7,8 @@
 const TWO_16 = 2 ** 16;
 const TWO_32 = 2 ** 32;
 const ZERO = 0x30;
+/** PostgreSQL's epoch, 2000-01-01, in seconds since 1970. */
+export const POSTGRES_EPOCH_SECONDS = 946_684_800;
 /** Digits of the lower part of writeDecimal(). */
 const LOWER_DIGITS = 9;
 /** Digits of the largest int8. */
@@ -38,6 +40,16 @@ export function writeMicroseconds(to, at, seconds, microseconds) {
   const high = Math.floor(upper / TWO_16);
   to.setInt32(at, high);
   to.setInt32(at + 4, (upper - high * TWO_16) * TWO_16 + lower - carry * TWO_16);
+}
+
+/**
+ * @param {DataView} to
+ * @param {number} at
+ * @param {number} ms whole milliseconds since 1970-01-01: written as microseconds since 2000-01-01, as in timestamptz
+ */
+export function writeMilliseconds(to, at, ms) {
+  const seconds = Math.floor(ms / 1000);
+  writeMicroseconds(to, at, seconds - POSTGRES_EPOCH_SECONDS, (ms - seconds * 1000) * 1000);
 }
 
 /**

@@ -11,17 +11,21 @@ import {
   INT4,
   INT8,
   isCsvlogColumnCount,
-  LOG_FIELDS,
   MESSAGE,
   ROW_OVERHEAD_BYTES,
+  SEVERITY,
   TEXT,
   TIME,
 } from './copy-columns.js';
 import { escapeRow, isStorable } from './copy-escape.js';
-import { writeDecimal, writeInt64, writeMicroseconds } from './copy-int64.js';
-import { CsvlogTimeReader, UNKNOWN_ZONE } from './csvlog-time.js';
+import { POSTGRES_EPOCH_SECONDS, writeDecimal, writeMicroseconds, writeMilliseconds } from './copy-int64.js';
+import { readDuration } from './duration.js';
+import { severityTag, severityWord } from './languages.js';
+import { TimeReader, UNKNOWN_ZONE } from './log-time.js';
+import { writeLeadingFields, writeTrailingFields } from './row-ends.js';
 
 /** @import { CopyBuffer } from './copy-buffer.js' */
+/** @import { RowContext } from './row-sink.js' */
 
 const LF = 0x0a;
 const CR = 0x0d;
@@ -30,26 +34,13 @@ const COMMA = 0x2c;
 const MINUS = 0x2d;
 const ZERO = 0x30;
 const NINE = 0x39;
-const DOT = 0x2e;
-const SPACE = 0x20;
-const LOWER_M = 0x6d;
-const LOWER_S = 0x73;
 
 const FOUR_COMMAS = 0x2c2c2c2c;
 const FOUR_QUOTES = 0x22222222;
-/** 'dura', little-endian */
-const DURA = 0x61727564;
-
-const DURATION = Buffer.from('duration: ');
-
 const COLUMNS = CSVLOG_COLUMNS.length;
 const KINDS = Uint8Array.from(CSVLOG_COLUMNS, ([, kind]) => kind);
-/** PostgreSQL's epoch, 2000-01-01, in seconds since 1970. */
-const POSTGRES_EPOCH_SECONDS = 946_684_800;
 /** Integers of so many digits fit into 31 bits. */
 const SHORT_DIGITS = 9;
-/** Integers of so many digits are exact in a double. */
-const EXACT_DIGITS = 15;
 /** Characters of a wrong value that its reason shows. */
 const SHOWN_CHARACTERS = 40;
 
@@ -58,24 +49,23 @@ export class CsvlogRowEncoder {
   #fileNo;
   #logTime;
   #startTime;
+  #decoderOf;
   #failedColumn = 0;
   #failedAt = 0;
-  #unknownZone = false;
 
+  /** bits of marks (row-ends.js) that the next rows get in any case */
+  marks = 0;
   /** log_time of the last row encoded: UTC days since 1970-01-01, and milliseconds since then */
   logDay = 0;
   logTimeMs = 0;
 
-  /**
-   * @param {number} streamId int4
-   * @param {number} fileNo int4
-   * @param {ReadonlyMap<string, number>} zones abbreviation -> seconds east of UTC
-   */
-  constructor(streamId, fileNo, zones) {
+  /** @param {RowContext} context */
+  constructor({ streamId, fileNo, zones, timeZone = null, decoderOf }) {
     this.#streamId = streamId;
     this.#fileNo = fileNo;
-    this.#logTime = new CsvlogTimeReader(zones);
-    this.#startTime = new CsvlogTimeReader(zones);
+    this.#logTime = new TimeReader({ zones, timeZone });
+    this.#startTime = new TimeReader({ zones, timeZone, ordered: false });
+    this.#decoderOf = decoderOf;
   }
 
   /**
@@ -85,9 +75,10 @@ export class CsvlogRowEncoder {
    * @param {number} offset the same in the file
    * @param {CopyBuffer} out receives the row
    * @param {boolean} suspicious the bytes may hold a NUL or be invalid UTF-8
+   * @param {number} receivedAtMs milliseconds since 1970-01-01: log_time when the record tells no usable one
    * @returns {number} the index after the record; -1: not a storable row within these bytes, nothing was written
    */
-  encode(bytes, view, at, offset, out, suspicious) {
+  encode(bytes, view, at, offset, out, suspicious, receivedAtMs) {
     const limit = bytes.length;
     // Every field's text is at most as long as its source, the rest is bounded by a constant.
     out.ensure(limit - at + ROW_OVERHEAD_BYTES);
@@ -98,15 +89,10 @@ export class CsvlogRowEncoder {
     let p = at;
     let column = 0;
     let duration = NaN;
+    let { marks } = this;
+    let word = 0;
 
-    to.setInt16(o, LOG_FIELDS);
-    to.setInt32(o + 2, 4);
-    to.setInt32(o + 6, this.#streamId);
-    to.setInt32(o + 10, 4);
-    to.setInt32(o + 14, this.#fileNo);
-    to.setInt32(o + 18, 8);
-    writeInt64(to, o + 22, offset);
-    o += 30;
+    o = writeLeadingFields(to, o, this.#streamId, this.#fileNo, offset);
 
     for (;;) {
       let byte = bytes[p];
@@ -181,16 +167,36 @@ export class CsvlogRowEncoder {
             p -= 1;
           }
         }
-        to.setInt32(content - 4, o - content);
-        if (column === MESSAGE && to.getInt32(content, true) === DURA)
+        if (column === MESSAGE) {
           duration = readDuration(target, content, o);
+        } else if (column === SEVERITY) {
+          word = severityWord(target, content, o);
+          if (word > 0) o = content + severityTag(word).copy(target, content);
+          else word = 0;
+        }
+        to.setInt32(content - 4, o - content);
       } else if (kind === TIME) {
         const reader = column === 0 ? this.#logTime : this.#startTime;
         p = reader.read(bytes, view, p);
-        if (p < 0) return this.#fail(column, start, p === UNKNOWN_ZONE);
-        to.setInt32(o, 8);
-        writeMicroseconds(to, o + 4, reader.seconds - POSTGRES_EPOCH_SECONDS, reader.microseconds);
-        o += 12;
+        if (p >= 0) {
+          to.setInt32(o, 8);
+          writeMicroseconds(to, o + 4, reader.seconds - POSTGRES_EPOCH_SECONDS, reader.microseconds);
+          o += 12;
+        } else if (p === UNKNOWN_ZONE) {
+          // The rest of the record is fine: it is stored, and marked.
+          p = reader.end;
+          marks |= 1 << column;
+          if (column === 0) {
+            to.setInt32(o, 8);
+            writeMilliseconds(to, o + 4, receivedAtMs);
+            o += 12;
+          } else {
+            to.setInt32(o, -1);
+            o += 4;
+          }
+        } else {
+          return this.#fail(column, start);
+        }
       } else {
         const negative = byte === MINUS;
         if (negative) p += 1;
@@ -202,13 +208,13 @@ export class CsvlogRowEncoder {
         for (; p < nine && (digit = bytes[p] - ZERO) >= 0 && digit <= 9; p += 1) {
           value = (value * 10 + digit) | 0;
         }
-        if (p === first) return this.#fail(column, start, false);
+        if (p === first) return this.#fail(column, start);
         if (negative) value = -value;
         if (kind === INT4) {
           if (p === nine) {
             p = endOfDigits(bytes, p);
             const long = Number(bytes.toString('latin1', start, p));
-            if (long > 0x7fffffff || long < -0x80000000) return this.#fail(column, start, false);
+            if (long > 0x7fffffff || long < -0x80000000) return this.#fail(column, start);
             value = long;
           }
           to.setInt32(o, 4);
@@ -221,7 +227,7 @@ export class CsvlogRowEncoder {
             to.setInt32(o + 8, value);
           } else {
             p = endOfDigits(bytes, p);
-            if (!writeDecimal(to, o + 4, bytes, first, p, negative)) return this.#fail(column, start, false);
+            if (!writeDecimal(to, o + 4, bytes, first, p, negative)) return this.#fail(column, start);
           }
           o += 12;
         }
@@ -239,28 +245,19 @@ export class CsvlogRowEncoder {
         p += 2;
         break;
       } else {
-        return this.#fail(column, start, false);
+        return this.#fail(column, start);
       }
     }
 
     column += 1;
     if (!isCsvlogColumnCount(column)) return -1;
     for (; column < COLUMNS; column += 1, o += 4) to.setInt32(o, -1);
-    if (Number.isNaN(duration)) {
-      to.setInt32(o, -1);
-      o += 4;
-    } else {
-      to.setInt32(o, 8);
-      to.setFloat64(o + 4, duration);
-      o += 12;
-    }
-    to.setInt32(o, -1);
-    o += 4;
-    out.length = suspicious && !isStorable(bytes.subarray(at, p)) ? escapeRow(out, o) : o;
+    o = writeTrailingFields(to, o, duration, marks, word);
+    out.length = suspicious && !isStorable(bytes.subarray(at, p)) ? escapeRow(out, o, this.#decoderOf) : o;
     out.rows += 1;
     const { seconds, microseconds } = this.#logTime;
-    this.logDay = Math.floor(seconds / 86_400);
-    this.logTimeMs = seconds * 1000 + microseconds / 1000;
+    this.logTimeMs = marks & 1 ? receivedAtMs : seconds * 1000 + microseconds / 1000;
+    this.logDay = Math.floor(this.logTimeMs / 86_400_000);
     return p;
   }
 
@@ -279,19 +276,16 @@ export class CsvlogRowEncoder {
     const text = printable(shown.toString('latin1', 0, length < 0 ? shown.length : length));
     if (kind === INT4) return `${name} is not an integer of 4 bytes: ${text}`;
     if (kind === INT8) return `${name} is not an integer of 8 bytes: ${text}`;
-    if (this.#unknownZone) return `${name} has a time zone the storage does not know: ${text}`;
     return `${name} is not a time: ${text}`;
   }
 
   /**
    * @param {number} column
    * @param {number} at
-   * @param {boolean} unknownZone
    */
-  #fail(column, at, unknownZone) {
+  #fail(column, at) {
     this.#failedColumn = column;
     this.#failedAt = at;
-    this.#unknownZone = unknownZone;
     return -1;
   }
 }
@@ -304,38 +298,4 @@ export class CsvlogRowEncoder {
 function endOfDigits(bytes, at) {
   while (bytes[at] >= ZERO && bytes[at] <= NINE) at += 1;
   return at;
-}
-
-/**
- * @param {Buffer} bytes
- * @param {number} at
- * @param {number} end
- * @returns {number} the milliseconds of a message that begins `duration: 12.345 ms`, else NaN
- */
-function readDuration(bytes, at, end) {
-  for (let index = 0; index < DURATION.length; index += 1) {
-    if (bytes[at + index] !== DURATION[index]) return NaN;
-  }
-  const first = at + DURATION.length;
-  let value = 0;
-  let p = first;
-  let digit = 0;
-  for (; (digit = bytes[p] - ZERO) >= 0 && digit <= 9; p += 1) value = value * 10 + digit;
-  if (p === first) return NaN;
-  if (bytes[p] === DOT) {
-    const point = p;
-    for (p += 1; (digit = bytes[p] - ZERO) >= 0 && digit <= 9; p += 1) {
-      value = value * 10 + digit;
-    }
-    if (p === point + 1) return NaN;
-    // Both operands are exact, so the quotient is the double nearest to the text.
-    if (p - first <= EXACT_DIGITS) value /= 10 ** (p - point - 1);
-    else value = Number(bytes.toString('latin1', first, p));
-  } else if (p - first > EXACT_DIGITS) {
-    value = Number(bytes.toString('latin1', first, p));
-  }
-  // What lies after `end` is left over from an earlier batch.
-  return p + 3 <= end && bytes[p] === SPACE && bytes[p + 1] === LOWER_M && bytes[p + 2] === LOWER_S
-    ? value
-    : NaN;
 }

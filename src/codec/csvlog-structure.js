@@ -35,6 +35,10 @@ export class CsvlogScanner {
   /** after BROKEN: index of the first byte that cannot follow what was before it */
   brokenAt = 0;
 
+  get state() {
+    return this.#state;
+  }
+
   /** Begins a record. */
   reset() {
     this.#state = FIELD_START;
@@ -76,6 +80,45 @@ export class CsvlogScanner {
     this.#state = state;
     return UNFINISHED;
   }
+}
+
+/**
+ * Makes a whole record of the beginning of one: closes the field in which it is cut, and leaves out what cannot be closed.
+ * @param {Buffer} bytes of the beginning, cut anywhere before its end
+ * @param {number} columns that the record is to have
+ * @returns {Buffer | null} a record with its newline; null when that is not the beginning of a record
+ */
+export function closeRecord(bytes, columns) {
+  const scanner = new CsvlogScanner();
+  if (scanner.scan(bytes, 0) !== UNFINISHED || scanner.columns > columns) return null;
+  let end = bytes.length;
+  let close = '';
+  if (scanner.state === QUOTED || scanner.state === QUOTE_SEEN) {
+    // A quote at the very end may be half of two.
+    if (scanner.state === QUOTE_SEEN) end -= 1;
+    end = wholeCharacters(bytes, end);
+    close = '"';
+  } else {
+    end = bytes.lastIndexOf(COMMA) + 1;
+    if (scanner.state === CLOSED_CR) return null;
+  }
+  return Buffer.concat([
+    bytes.subarray(0, end),
+    Buffer.from(`${close}${','.repeat(columns - scanner.columns)}\n`),
+  ]);
+}
+
+/**
+ * @param {Uint8Array} bytes
+ * @param {number} end
+ * @returns {number} the same without a UTF-8 character that it cuts
+ */
+function wholeCharacters(bytes, end) {
+  let lead = end - 1;
+  while (lead > end - 4 && lead >= 0 && (bytes[lead] & 0xc0) === 0x80) lead -= 1;
+  const byte = bytes[lead];
+  const length = byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : byte >= 0xc0 ? 2 : 1;
+  return lead >= 0 && lead + length > end ? lead : end;
 }
 
 /** How every csvlog row begins: log_time to the millisecond. 0 stands for a digit. */

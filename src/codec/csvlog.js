@@ -6,23 +6,24 @@
  * Modes, each a way to read the bytes that come next:
  *   BETWEEN  nothing is pending
  *   WITHIN   a record has begun; its bytes are in #pending, the scanner stands at its end. A record longer than
- *            maxRecordBytes keeps only its beginning there and is rejected when its end is found
+ *            maxRecordBytes keeps only its beginning there, which is stored, marked as cut, when its end is found
  *   BROKEN   the bytes in #pending are not csv; waiting for a newline that a row follows
  */
 import { isUtf8 } from 'node:buffer';
+import { createHash } from 'node:crypto';
+import { CSVLOG_COLUMNS, isCsvlogColumnCount } from './copy-columns.js';
 import { DEFAULT_MAX_REJECTED_BYTES } from './copy-rejected.js';
 import { CsvlogRowEncoder } from './csvlog-row.js';
-import { BROKEN as NOT_CSV, CsvlogScanner, findRowStart, UNFINISHED } from './csvlog-structure.js';
+import {
+  BROKEN as NOT_CSV,
+  closeRecord,
+  CsvlogScanner,
+  findRowStart,
+  UNFINISHED,
+} from './csvlog-structure.js';
+import { CUT_BIT } from './row-ends.js';
 
-/** @import { CopyBuffer } from './copy-buffer.js' */
-/** @import { Rejected } from './copy-rejected.js' */
-
-/**
- * @typedef {object} RowSink where the parser puts what it finds; the caller owns and empties it between writes
- * @property {CopyBuffer} rows rows of the log table (copy-columns.js)
- * @property {Set<number>} days UTC days of log_time of those rows, as days since 1970-01-01: the partitions needed
- * @property {(rejected: Rejected) => void} reject its bytes are a view, valid only during the call
- */
+/** @import { RowContext, RowSink } from './row-sink.js' */
 
 const LF = 0x0a;
 
@@ -33,7 +34,13 @@ const BROKEN = 2;
 /** Room for the usual unfinished record; more than LARGE is given back when the record is done. */
 const SMALL_PENDING_BYTES = 1024;
 const LARGE_PENDING_BYTES = 64 * 1024;
+/** The last step of what is pending is by so much. */
+const LAST_GROWTH = 4;
+/** From here on a record is hashed as it comes: it may be cut, and hashing all of it at once would block. */
+const HASHED_ABOVE_BYTES = 1024 * 1024;
 const NOTHING = Buffer.alloc(0);
+/** What a position is proven with when reading is resumed. */
+const TAIL_BYTES = 512;
 
 const UNFINISHED_REASON = 'unfinished record at the end of the file';
 const BROKEN_REASON = 'not csv: a quote that no csvlog row has there';
@@ -54,32 +61,23 @@ export class CsvlogParser {
   #recordOffset;
   #offset;
   #maxLogTimeMs = -Infinity;
+  #tail = NOTHING;
+  /** of a long record @type {import('node:crypto').Hash | null} */
+  #hash = null;
 
   /**
-   * @param {object} options
-   * @param {number} options.streamId int4, for stream_id
-   * @param {number} options.fileNo int4, for file_no
-   * @param {number} options.offset where in the file the first byte lies; a record begins there
-   * @param {ReadonlyMap<string, number>} options.zones time zone abbreviation -> seconds east of UTC, from the
-   *   storage's pg_timezone_abbrevs
-   * @param {number} options.maxRecordBytes a longer record is rejected
-   * @param {number} [options.maxRejectedBytes] bytes of a rejected piece that are handed on
+   * @param {RowContext & { offset: number, maxRecordBytes: number, maxRejectedBytes?: number }} options offset: where
+   *   in the file the first byte lies, a record begins there; of a record longer than maxRecordBytes the beginning is
+   *   stored, maxRejectedBytes of it; so much is also handed on of a rejected piece
    */
-  constructor({
-    streamId,
-    fileNo,
-    offset,
-    zones,
-    maxRecordBytes,
-    maxRejectedBytes = DEFAULT_MAX_REJECTED_BYTES,
-  }) {
-    this.#streamId = streamId;
-    this.#fileNo = fileNo;
+  constructor({ offset, maxRecordBytes, maxRejectedBytes = DEFAULT_MAX_REJECTED_BYTES, ...context }) {
+    this.#streamId = context.streamId;
+    this.#fileNo = context.fileNo;
     this.#recordOffset = offset;
     this.#offset = offset;
     this.#maxRecordBytes = maxRecordBytes;
     this.#maxRejectedBytes = Math.min(maxRejectedBytes, maxRecordBytes);
-    this.#encoder = new CsvlogRowEncoder(streamId, fileNo, zones);
+    this.#encoder = new CsvlogRowEncoder(context);
   }
 
   /** @returns {number} the file offset of the next byte for write() */
@@ -97,6 +95,11 @@ export class CsvlogParser {
     return this.#offset - this.#recordOffset;
   }
 
+  /** @returns {Uint8Array} the last bytes before recordOffset, at most TAIL_BYTES; fewer where they are not at hand */
+  get tail() {
+    return this.#tail;
+  }
+
   /** @returns {number} the latest log_time stored, milliseconds since 1970; -Infinity before the first row */
   get maxLogTimeMs() {
     return this.#maxLogTimeMs;
@@ -107,6 +110,19 @@ export class CsvlogParser {
    * @param {RowSink} out
    */
   write(chunk, out) {
+    const begun = this.#recordOffset;
+    const chunkOffset = this.#offset;
+    this.#take(chunk, out);
+    if (this.#recordOffset === begun) return;
+    const end = Math.max(0, this.#recordOffset - chunkOffset);
+    this.#tail = Buffer.from(chunk.subarray(Math.max(0, end - TAIL_BYTES), end));
+  }
+
+  /**
+   * @param {Buffer} chunk
+   * @param {RowSink} out
+   */
+  #take(chunk, out) {
     const begun = this.pendingBytes;
     this.#offset += chunk.length;
     const at = this.#mode === WITHIN ? this.#continueRecord(chunk, begun, out) : 0;
@@ -119,11 +135,16 @@ export class CsvlogParser {
     }
   }
 
+  /** A csvlog record says itself where it ends: that nothing more has come changes nothing. */
+  quiet() {}
+
   /**
    * The file has ended for good: what is pending is rejected.
    * @param {RowSink} out
    */
   end(out) {
+    // The bytes were in earlier chunks.
+    if (this.pendingBytes > 0) this.#tail = NOTHING;
     const reason = this.#mode === BROKEN ? BROKEN_REASON : UNFINISHED_REASON;
     if (this.pendingBytes > 0)
       this.#reject(this.#pending.subarray(0, this.#kept), this.pendingBytes, reason, out);
@@ -143,6 +164,10 @@ export class CsvlogParser {
     const used = end >= 0 ? end : end === NOT_CSV ? this.#scanner.brokenAt : chunk.length;
     const length = begun + used;
     const tooLong = length > this.#maxRecordBytes;
+    if (length > HASHED_ABOVE_BYTES || tooLong) {
+      this.#hash ??= createHash('sha256').update(this.#pending.subarray(0, this.#kept));
+      this.#hash.update(chunk.subarray(0, used));
+    }
     if (!tooLong) this.#keep(chunk, 0, used);
     else if (this.#kept < this.#maxRejectedBytes)
       this.#keep(chunk, 0, Math.min(used, this.#maxRejectedBytes - this.#kept));
@@ -150,7 +175,9 @@ export class CsvlogParser {
     if (end === UNFINISHED) return used;
 
     const record = this.#pending.subarray(0, this.#kept);
-    if (tooLong) {
+    if (tooLong && end >= 0) {
+      this.#storeCut(record, length, out);
+    } else if (tooLong) {
       this.#reject(record, length, this.#tooLongReason(), out);
     } else if (
       end >= 0 &&
@@ -162,6 +189,32 @@ export class CsvlogParser {
     this.#searched = 0;
     if (tooLong || end >= 0) this.#forget();
     return used;
+  }
+
+  /**
+   * Stores the beginning of a whole record that is too long, and what is to be known of the rest.
+   * @param {Buffer} beginning
+   * @param {number} length of the record
+   * @param {RowSink} out
+   */
+  #storeCut(beginning, length, out) {
+    const kept = beginning.subarray(0, this.#maxRejectedBytes);
+    const record = isCsvlogColumnCount(this.#scanner.columns)
+      ? closeRecord(kept, CSVLOG_COLUMNS.length)
+      : null;
+    const offset = this.#recordOffset;
+    const sha256 = (this.#hash ?? createHash('sha256').update(beginning)).digest();
+    this.#hash = null;
+    this.#encoder.marks = 1 << CUT_BIT;
+    const rows = out.rows.rows;
+    if (record) this.#storeRows(record, viewOf(record), 0, isSuspicious(record, 0), out, Infinity);
+    this.#encoder.marks = 0;
+    if (out.rows.rows === rows) {
+      this.#reject(kept, length, this.#tooLongReason(), out);
+      return;
+    }
+    this.#recordOffset = offset + length;
+    out.cut({ streamId: this.#streamId, fileNo: this.#fileNo, offset, length, sha256 });
   }
 
   /**
@@ -194,17 +247,18 @@ export class CsvlogParser {
    * @param {number} at
    * @param {boolean} suspicious
    * @param {RowSink} out
+   * @param {number} [maxBytes] of a record
    * @returns {number} the index after the last row stored: the next record is unfinished, too long or not a row
    */
-  #storeRows(rows, view, at, suspicious, out) {
+  #storeRows(rows, view, at, suspicious, out, maxBytes = this.#maxRecordBytes) {
     const encoder = this.#encoder;
     const copy = out.rows;
     let lastDay = NaN;
     while (at < rows.length) {
       const length = copy.length;
-      const end = encoder.encode(rows, view, at, this.#recordOffset, copy, suspicious);
+      const end = encoder.encode(rows, view, at, this.#recordOffset, copy, suspicious, out.receivedAtMs);
       if (end < 0) break;
-      if (end - at > this.#maxRecordBytes) {
+      if (end - at > maxBytes) {
         copy.length = length;
         copy.rows -= 1;
         break;
@@ -241,6 +295,10 @@ export class CsvlogParser {
     const stop = end === NOT_CSV ? this.#scanner.brokenAt : end;
     const tooLong = stop - at > this.#maxRecordBytes;
     if (end === NOT_CSV && !tooLong) return at;
+    if (tooLong && end >= 0) {
+      this.#storeCut(bytes.subarray(at, stop), stop - at, out);
+      return stop;
+    }
     const reason = tooLong ? this.#tooLongReason() : this.#encoder.reason(bytes, this.#scanner.columns);
     this.#reject(bytes.subarray(at, stop), stop - at, reason, out);
     return stop;
@@ -301,7 +359,9 @@ export class CsvlogParser {
    */
   #keepRest(bytes, at) {
     const length = bytes.length - at;
-    const kept = length > this.#maxRecordBytes && this.#mode === WITHIN ? this.#maxRejectedBytes : length;
+    const tooLong = length > this.#maxRecordBytes && this.#mode === WITHIN;
+    if (tooLong) this.#hash = createHash('sha256').update(bytes.subarray(at));
+    const kept = tooLong ? this.#maxRejectedBytes : length;
     if (bytes.buffer === this.#pending.buffer) {
       if (at > 0) this.#pending.copyWithin(0, at, at + kept);
       this.#kept = kept;
@@ -321,7 +381,11 @@ export class CsvlogParser {
   #keep(bytes, from, to) {
     const needed = this.#kept + to - from;
     if (needed > this.#pending.length) {
-      const grown = Buffer.allocUnsafeSlow(Math.max(needed, this.#pending.length * 2, SMALL_PENDING_BYTES));
+      // Doubled, then at once to the limit: memory that is not written to yet costs nothing, a copy costs both sizes.
+      const doubled = Math.max(needed, this.#pending.length * 2, SMALL_PENDING_BYTES);
+      const size =
+        doubled * LAST_GROWTH > this.#maxRecordBytes ? Math.max(needed, this.#maxRecordBytes) : doubled;
+      const grown = Buffer.allocUnsafeSlow(size);
       this.#pending.copy(grown, 0, 0, this.#kept);
       this.#pending = grown;
     }
@@ -342,6 +406,7 @@ export class CsvlogParser {
 
   #forget() {
     this.#kept = 0;
+    this.#hash = null;
     if (this.#pending.length > LARGE_PENDING_BYTES) this.#pending = NOTHING;
   }
 }

@@ -7,9 +7,15 @@
  *   F INODE DEVICE OFFSET STATE NAME                the D frames that follow are of this file, from OFFSET;
  *                                                   STATE new | known | shrunk
  *   D OFFSET LENGTH \n LENGTH bytes                 bytes of the open file
+ *   I OFFSET                                        looked at the open file again: nothing came after OFFSET
  *   H CLOCK OFFSET SIZE BEHIND                      heartbeat: of the open file, and unread bytes outside it
  *   G INODE                                         this known file is not there (any more)
- *   W CODE TEXT                                     waiting: missing | unreadable
+ *   C INODE INODE NAME                              the bytes of this known file are in another file now
+ *   E INODE SIZE                                    this compressed file of SIZE bytes is dealt with for ever
+ *   L KIND BYTES NAME                               lost: removed, BYTES unread; it was never opened
+ *   Z NAME                                          the server's log_timezone
+ *   P TEXT                                          the server's log_line_prefix
+ *   W CODE TEXT                                     waiting: missing | unreadable | compressed
  *   X CODE TEXT                                     the follower gives up: tool | moved | renew
  *
  * Bytes come in pieces of any size, cut anywhere. The decoder keeps at most one header line; the bytes of a log are
@@ -18,7 +24,6 @@
 import { PgsluiceError } from '../base/errors.js';
 
 const HEADER_MAX_BYTES = 4608; // a name has at most 255 bytes, a path in a message 4096
-const LENGTH_MAX_BYTES = 64 * 1024 * 1024; // the follower sends 8 MiB at most
 const NEWLINE = 10;
 
 /**
@@ -27,10 +32,16 @@ const NEWLINE = 10;
  * @typedef {{ type: 'begun' }} BegunFrame
  * @typedef {{ type: 'file', inode: string, device: string, offset: number, state: 'new' | 'known' | 'shrunk', name: string }} FileFrame
  * @typedef {{ type: 'heartbeat', clock: number, offset: number, size: number, behind: number }} HeartbeatFrame
+ * @typedef {{ type: 'quiet', offset: number }} QuietFrame
  * @typedef {{ type: 'gone', inode: string }} GoneFrame
+ * @typedef {{ type: 'copied', inode: string, copy: string, name: string }} CopiedFrame
+ * @typedef {{ type: 'done', inode: string, size: number }} DoneFrame
+ * @typedef {{ type: 'lost', kind: string, bytes: number, name: string }} LostFrame
+ * @typedef {{ type: 'zone', name: string }} ZoneFrame
+ * @typedef {{ type: 'prefix', text: string }} PrefixFrame
  * @typedef {{ type: 'waiting', code: string, text: string }} WaitingFrame
  * @typedef {{ type: 'failed', code: string, text: string }} FailedFrame
- * @typedef {HelloFrame | SkipFrame | BegunFrame | FileFrame | HeartbeatFrame | GoneFrame | WaitingFrame | FailedFrame} Frame
+ * @typedef {HelloFrame | SkipFrame | BegunFrame | FileFrame | HeartbeatFrame | QuietFrame | GoneFrame | CopiedFrame | DoneFrame | LostFrame | ZoneFrame | PrefixFrame | WaitingFrame | FailedFrame} Frame
  */
 
 const NUMBER = '(0|[1-9][0-9]{0,15})'; // below 2^53
@@ -42,7 +53,13 @@ const patterns = {
   F: new RegExp(`^F ${INODE} ([0-9]{1,20}) ${NUMBER} (new|known|shrunk) (.+)$`),
   D: new RegExp(`^D ${NUMBER} ${NUMBER}$`),
   H: new RegExp(`^H ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER}$`),
+  I: new RegExp(`^I ${NUMBER}$`),
   G: new RegExp(`^G ${INODE}$`),
+  C: new RegExp(`^C ${INODE} ${INODE} (.+)$`),
+  E: new RegExp(`^E ${INODE} ${NUMBER}$`),
+  L: new RegExp(`^L ([a-z]+) ${NUMBER} (.+)$`),
+  P: /^P (.{1,256})$/,
+  Z: /^Z ([A-Za-z0-9_+/-]{1,64})$/,
   W: /^W ([a-z]+) ?(.*)$/,
   X: /^X ([a-z]+) ?(.*)$/,
 };
@@ -114,9 +131,7 @@ export class FrameDecoder {
     switch (header[0]) {
       case 'D': {
         const length = Number(b);
-        if (length === 0 || length > LENGTH_MAX_BYTES) {
-          throw new PgsluiceError('FOLLOWER_PROTOCOL', `a frame of ${b} bytes`);
-        }
+        if (length === 0) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a frame of 0 bytes');
         this.#offset = Number(a);
         this.#bytesLeft = length;
         return;
@@ -153,8 +168,20 @@ export class FrameDecoder {
           size: Number(c),
           behind: Number(d),
         });
+      case 'I':
+        return this.#onFrame({ type: 'quiet', offset: Number(a) });
       case 'G':
         return this.#onFrame({ type: 'gone', inode: a });
+      case 'C':
+        return this.#onFrame({ type: 'copied', inode: a, copy: b, name: c });
+      case 'E':
+        return this.#onFrame({ type: 'done', inode: a, size: Number(b) });
+      case 'L':
+        return this.#onFrame({ type: 'lost', kind: a, bytes: Number(b), name: c });
+      case 'P':
+        return this.#onFrame({ type: 'prefix', text: a });
+      case 'Z':
+        return this.#onFrame({ type: 'zone', name: a });
       case 'W':
         return this.#onFrame({ type: 'waiting', code: a, text: b });
       default:

@@ -4,11 +4,13 @@
  * Formats: PostgreSQL manual, "Using CSV-Format Log Output" and COPY, "Binary Format".
  */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { CopyBuffer } from '../../../src/codec/copy-buffer.js';
 import { CsvlogParser } from '../../../src/codec/csvlog.js';
 
 /** @import { Rejected } from '../../../src/codec/copy-rejected.js' */
+/** @import { CutRecord } from '../../../src/codec/row-sink.js' */
 /** @typedef {(string | null)[]} Columns of a record, latin1 text: one character a byte */
 /** @typedef {string | bigint | number | null} Value */
 /** @typedef {Omit<Rejected, 'bytes'> & { bytes: string }} Piece a rejected piece with its bytes as latin1 */
@@ -21,6 +23,13 @@ const ZONES = new Map([
   ['IST', 7200],
   ['NST', -12_600],
 ]);
+
+const CUT_BIT = 26;
+const TIME_COLUMNS = [0, 8];
+const POSTGRES_EPOCH_MS = Date.UTC(2000, 0, 1);
+
+/** When the records of run() arrived. */
+export const RECEIVED_AT_MS = Date.UTC(2026, 10, 20, 12, 0, 0, 125);
 
 export const FIXTURES = ['postgresql-15.csv', 'postgresql-18.csv', 'win1251-database.csv', 'pgbench.csv'];
 
@@ -107,7 +116,7 @@ export function readRecord(bytes) {
  * @returns {Value[][]} 31 values a row; text as latin1, times as microseconds since 2000
  */
 function readLogRows(bytes) {
-  const kinds = `iil${KINDS}fi`;
+  const kinds = `iil${KINDS}fl`;
   const rows = [];
   for (let at = 0; at < bytes.length;) {
     assert.equal(bytes.readInt16BE(at), 31);
@@ -142,7 +151,7 @@ export function expectedValues(columns) {
     if (kind === 'i') return Number(text);
     return kind === 'l' ? BigInt(text) : microsecondsOf(text);
   });
-  const duration = /^duration: (\d+(?:\.\d+)?) ms/.exec(columns[MESSAGE_COLUMN] ?? '');
+  const duration = /^duration: (\d+(?:\.\d+)?) ms(?=[ ,]|$)/.exec(columns[MESSAGE_COLUMN] ?? '');
   return [...values, duration ? Number(duration[1]) : null];
 }
 
@@ -190,9 +199,16 @@ export function run(
   });
   /** @type {Piece[]} */
   const rejected = [];
+  /** @type {CutRecord[]} */
+  const cuts = [];
   const sink = {
     rows: new CopyBuffer(1024),
     days: new Set(),
+    receivedAtMs: RECEIVED_AT_MS,
+    /** @param {CutRecord} cut */
+    cut(cut) {
+      cuts.push(cut);
+    },
     /** @param {Rejected} piece */
     reject(piece) {
       rejected.push({ ...piece, bytes: Buffer.from(piece.bytes).toString('latin1') });
@@ -214,6 +230,7 @@ export function run(
     parser,
     raw,
     rejected,
+    cuts,
     days: [...sink.days],
     count: sink.rows.rows,
     /** read when asked for: most callers compare the raw bytes */
@@ -223,12 +240,37 @@ export function run(
   };
 }
 
+/** @param {Value[]} row */
+function dayOf(row) {
+  return Math.floor((Number(BigInt(row[3] ?? 0) / 1000n) + POSTGRES_EPOCH_MS) / 86_400_000);
+}
+
+/**
+ * A row that is the beginning of a record that is too long.
+ * @param {Buffer} record all of it
+ * @param {Value[]} row
+ * @param {CutRecord | undefined} cut
+ */
+function checkCut(record, row, cut) {
+  assert.ok(cut);
+  assert.equal(cut.length, record.length);
+  assert.deepEqual(cut.sha256, createHash('sha256').update(record).digest());
+  const whole = readRecord(record);
+  let isCut = false;
+  for (const [column, value] of row.slice(3, 29).entries()) {
+    if (KINDS[column] !== 't' || value === whole[column] || Number(row[30]) & (1 << column)) continue;
+    // One column is the beginning of what was written, those after it are not there.
+    if (value !== null) assert.ok(!isCut && whole[column]?.startsWith(String(value)), `column ${column}`);
+    isCut = true;
+  }
+}
+
 /**
  * Checks that rows and rejected pieces tile the bytes without a gap, and that each row is what its bytes say.
  * @param {Buffer} bytes
  * @param {ReturnType<typeof run>} result
  */
-export function checkAccount(bytes, { parser, rows, rejected, count, days }) {
+export function checkAccount(bytes, { parser, rows, rejected, cuts, count, days }) {
   assert.equal(rows.length, count);
   const starts = [
     ...rows.map(row => ({ offset: Number(row[2]), length: -1, row })),
@@ -245,19 +287,36 @@ export function checkAccount(bytes, { parser, rows, rejected, count, days }) {
       assert.equal(offset + length, next);
       continue;
     }
+    const marks = Number(row[30]);
+    if (marks & (1 << CUT_BIT)) {
+      checkCut(
+        bytes.subarray(offset, next),
+        row,
+        cuts.find(cut => cut.offset === offset),
+      );
+      seenDays.add(dayOf(row));
+      continue;
+    }
     const columns = readRecord(bytes.subarray(offset, next));
     assert.ok([22, 23, 24, 26].includes(columns.length));
-    const marks = Number(row[30]);
+    const expected = expectedValues(
+      columns.map((value, column) => (TIME_COLUMNS.includes(column) && marks & (1 << column) ? null : value)),
+    );
     const values = row.slice(3, 30).map((value, column) => {
       if (!(marks & (1 << column))) return value;
+      if (TIME_COLUMNS.includes(column)) {
+        // An unusable time: NULL, or that of the arrival.
+        assert.equal(value, column === 0 ? BigInt(RECEIVED_AT_MS - POSTGRES_EPOCH_MS) * 1000n : null);
+        return null;
+      }
       const original = unescape(String(value));
       assert.ok(!isText(original), `column ${column} was escaped without need`);
       return original;
     });
     assert.deepEqual(row.slice(0, 2), [7, 9]);
-    assert.deepEqual(values, expectedValues(columns));
+    assert.deepEqual(values, expected);
     for (const value of row) assert.ok(typeof value !== 'string' || isText(value));
-    seenDays.add(Math.floor(Number(BigInt(row[3] ?? 0) / 1000n + BigInt(Date.UTC(2000, 0, 1))) / 86_400_000));
+    seenDays.add(dayOf(row));
   }
   assert.deepEqual(new Set(days), seenDays);
   for (const { offset, length, bytes: kept } of rejected) {

@@ -3,7 +3,14 @@ import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import { CopyBuffer } from '../../../src/codec/copy-buffer.js';
 import { CsvlogParser } from '../../../src/codec/csvlog.js';
-import { checkAccount, MESSAGE_COLUMN, run, sampleColumns, writeRecord } from './csvlog-model.js';
+import {
+  checkAccount,
+  MESSAGE_COLUMN,
+  RECEIVED_AT_MS,
+  run,
+  sampleColumns,
+  writeRecord,
+} from './csvlog-model.js';
 
 const ROW = writeRecord(sampleColumns());
 const DURATION = 29;
@@ -219,12 +226,22 @@ test('times: every form of zone, any fraction, dates of the calendar only', () =
   assert.match(reasonOf(rowWith(0, null)), /^log_time is not a time: /);
 });
 
-test('a zone that the storage does not know rejects the record and is named', () => {
-  for (const zone of ['XYZ', '+16', '+0360', '+1:2', 'UTC1', '\xff']) {
-    const reason = reasonOf(rowWith(0, `2026-05-01 12:34:56.789 ${zone}`));
-    assert.match(reason, /^log_time has a time zone the storage does not know: 2026-05-01 12:34:56\.789 /);
-    assert.ok(reason.includes(zone.replace('\xff', 'ÿ')));
+test('a zone that nobody knows: the time of arrival, marked; the rest of the record is stored', () => {
+  const bytes = Buffer.concat([
+    ...['XYZ', '+16', '+0360'].map(zone => rowWith(0, `2026-05-01 12:34:56.789 ${zone}`)),
+    rowWith(8, '2026-05-01 12:34:56 XYZ'),
+  ]);
+  const result = run(bytes);
+  checkAccount(bytes, result);
+  const { rows, days } = result;
+  for (const row of rows.slice(0, 3)) {
+    assert.equal(row[MARKS], 1n);
+    assert.equal(row[FIRST], BigInt(RECEIVED_AT_MS - Date.UTC(2000, 0, 1)) * 1000n);
+    assert.equal(row[FIRST + MESSAGE_COLUMN], sampleColumns()[MESSAGE_COLUMN]);
   }
+  assert.ok(days.includes(Math.floor(RECEIVED_AT_MS / 86_400_000)));
+  assert.equal(rows[3]?.[MARKS], 1n << 8n);
+  assert.equal(rows[3]?.[FIRST + 8], null);
 });
 
 test('duration_ms comes from the beginning of the message alone', () => {
@@ -266,7 +283,7 @@ test('bytes that are not UTF-8 are escaped in their column alone, and marked', (
   const rows = result.rows;
   assert.deepEqual(
     rows.map(row => row[MARKS]),
-    [null, (1 << 1) | (1 << 22), 1 << MESSAGE_COLUMN, 1 << MESSAGE_COLUMN, null],
+    [null, (1n << 1n) | (1n << 22n), 1n << BigInt(MESSAGE_COLUMN), 1n << BigInt(MESSAGE_COLUMN), null],
   );
   assert.equal(rows[1]?.[FIRST + 1], 'd\\xe9j\\xe0 \\\\');
   assert.equal(rows[1]?.[FIRST + 2], 'back\\slash');
@@ -346,22 +363,32 @@ test('something broken waits for the next row, or for the limit', () => {
   assert.equal(run(Buffer.concat([garbage, ROW]), { maxRecordBytes: 1000 }).count, 1);
 });
 
-test('a record above the limit is rejected with its true length, one at the limit is stored', () => {
-  const long = rowWith(MESSAGE_COLUMN, `${'x'.repeat(5000)}\n${'y'.repeat(5000)}`);
+test('of a record above the limit the beginning is stored, its length and its hash; one at the limit is whole', () => {
+  const long = rowWith(MESSAGE_COLUMN, `${'x'.repeat(250)}""\u00e9\n${'y'.repeat(5000)}`);
   const bytes = Buffer.concat([ROW, long, ROW]);
   for (const sizes of [bytes.length, 1, 100]) {
-    assert.equal(run(bytes, { sizes, maxRecordBytes: long.length }).count, 3);
+    assert.equal(run(bytes, { sizes, maxRecordBytes: long.length }).cuts.length, 0);
+    for (let kept = 150; kept < 700; kept += 1) {
+      const result = run(bytes, { sizes, maxRecordBytes: long.length - 1, maxRejectedBytes: kept });
+      checkAccount(bytes, result);
+      assert.equal(result.count, 3);
+      assert.equal(result.cuts.length, 1);
+      const message = String(result.rows[1]?.[FIRST + MESSAGE_COLUMN] ?? '');
+      assert.ok(message.length >= kept - 220, `${message.length} of ${kept}`);
+    }
+  }
+});
+
+test('a record above the limit that is no csvlog row is rejected with its true length', () => {
+  const long = Buffer.from(`2026-05-01 12:34:56.789 UTC,"${'x'.repeat(5000)}"\n`);
+  const bytes = Buffer.concat([ROW, long, ROW]);
+  for (const sizes of [bytes.length, 1, 100]) {
     const { rejected, count } = run(bytes, { sizes, maxRecordBytes: long.length - 1, maxRejectedBytes: 300 });
     assert.equal(count, 2);
+    const reason = `record longer than ${long.length - 1} bytes`;
+    const beginning = long.toString('latin1', 0, 300);
     assert.deepEqual(rejected, [
-      {
-        streamId: 7,
-        fileNo: 9,
-        offset: ROW.length,
-        length: long.length,
-        reason: `record longer than ${long.length - 1} bytes`,
-        bytes: long.toString('latin1', 0, 300),
-      },
+      { streamId: 7, fileNo: 9, offset: ROW.length, length: long.length, reason, bytes: beginning },
     ]);
   }
 });
@@ -387,6 +414,8 @@ test('a record without an end takes no more memory than the limit', () => {
   const sink = {
     rows: new CopyBuffer(1024),
     days: new Set(),
+    receivedAtMs: 0,
+    cut() {},
     /** @param {{ length: number }} rejected */
     reject: rejected => lengths.push(rejected.length),
   };
