@@ -21,12 +21,13 @@ const program = shellProgram('follower.sh');
  * @property {number} tailSum POSIX cksum of [offset - tailLength, offset)
  * @property {string} name its last name in the directory
  * @property {boolean} gone it was not there when it was last looked for
+ * @property {number | null} doneSize of a compressed file that is dealt with: its size in bytes
  */
 
 /**
  * @typedef {object} FollowerParameters
  * @property {string} path absolute: a PostgreSQL data directory, a log directory, or one file
- * @property {string} suffix of the file names that are followed in a directory
+ * @property {import('../base/log-format.js').LogFormat} format which files of a directory are followed
  * @property {'none' | 'end' | 'current' | 'start'} from where a new stream begins; none: it has begun already
  * @property {KnownFile[]} known
  */
@@ -43,13 +44,14 @@ export function followerCommand(sudoUser) {
  * @param {FollowerParameters} parameters
  * @returns {string} what to write to the follower's stdin
  */
-export function followerInput({ path, suffix, from, known }) {
-  const lines = [`path ${path}`, `suffix ${suffix}`, `from ${from}`];
+export function followerInput({ path, format, from, known }) {
+  const lines = [`path ${path}`, `format ${format}`, `from ${from}`];
   for (const line of lines) assertOneLine(line);
   for (const file of known) {
-    const { inode, offset, headLength, headSum, tailLength, tailSum, name, gone } = file;
+    const { inode, offset, headLength, headSum, tailLength, tailSum, name, gone, doneSize } = file;
     lines.push(`known ${inode} K ${offset} ${headLength} ${headSum} ${tailLength} ${tailSum} ./${name}`);
     if (gone) lines.push(`gone ${inode}`);
+    if (doneSize !== null) lines.push(`done ${inode}/${doneSize}`);
   }
   return `${program}${lines.join('\n')}\ngo\n`;
 }

@@ -3,9 +3,12 @@
  * In: the bytes it wrote, from a host that may be hostile: at most PROBE_MAX_BYTES may be given. Out: facts.
  * Throws PgsluiceError FOLLOWER_PROTOCOL for whatever is not exactly the protocol. One fact a line, text last:
  *   V 1 CLOCK | U SYSTEM | N USER | T TOOL (missing) ... | then for each log  L PATH  and of it
- *   K data|directory|file|other|hidden|missing | P VERSION | J DESTINATION | D DIRECTORY
- *   F csv|json|log COUNT BYTES UNREADABLE | M MTIME SIZE NAME (newest csv) | O HEX (its first bytes, 16 a line)
- *   X read|search MODE PATH (permission missing), XO OWNER, XG GROUP | last  E
+ *   K data|directory|file|journal|other|hidden|missing | N VERSION | J DESTINATION | D DIRECTORY
+ *   Y readable|empty|denied|missing|tool|failed WHY (of a journal)
+ *   Z LOG_TIMEZONE | P LOG_LINE_PREFIX (of its configuration files)
+ *   F csv|json|log COUNT BYTES UNREADABLE, and of those M MTIME SIZE NAME (newest) | O HEX (how the newest begins)
+ *   X read|search MODE PATH (permission missing), XO OWNER, XG GROUP: of those files, or, before F, of the place
+ *   last  E
  * Text is as the host sent it: show it through printable().
  */
 import { PgsluiceError } from '../base/errors.js';
@@ -21,11 +24,27 @@ export const PROBE_MAX_BYTES = 1_048_576;
 /** What probe.sh reads of a log: sample_max. */
 const SAMPLE_MAX_BYTES = 8192;
 
-const KINDS = /** @type {const} */ (['data', 'directory', 'file', 'other', 'hidden', 'missing']);
-const SUFFIXES = /** @type {const} */ (['csv', 'json', 'log']);
+const KINDS = /** @type {const} */ (['data', 'directory', 'file', 'journal', 'other', 'hidden', 'missing']);
+const JOURNAL_STATES = /** @type {const} */ (['readable', 'empty', 'denied', 'missing', 'tool', 'failed']);
 
 /** @typedef {typeof KINDS[number]} LogKind */
-/** @typedef {{ count: number, bytes: number, unreadable: number }} FileCount */
+/**
+ * @typedef {object} JournalFacts
+ * @property {typeof JOURNAL_STATES[number]} state empty: nothing of the unit; denied: to this user; missing: there are
+ *   no journal files; tool: no journalctl; failed: journalctl did
+ * @property {string} text what journalctl said, of failed
+ */
+/** @typedef {{ need: 'read' | 'search', mode: string, path: string, owner: string, group: string }} Denied */
+
+/**
+ * @typedef {object} FileFacts files of one kind, by their names
+ * @property {number} count
+ * @property {number} bytes
+ * @property {number} unreadable
+ * @property {{ name: string, size: number, modifiedAt: number } | null} newest modifiedAt: Unix time in s
+ * @property {Buffer | null} sample the first bytes of the newest that has any
+ * @property {Denied | null} denied one of those that cannot be read
+ */
 
 /**
  * @typedef {object} LogFacts
@@ -34,10 +53,11 @@ const SUFFIXES = /** @type {const} */ (['csv', 'json', 'log']);
  * @property {string | null} version of PostgreSQL, as PG_VERSION has it
  * @property {string[]} destinations of current_logfiles
  * @property {string | null} directory where the log files are
- * @property {Record<'csv' | 'json' | 'log', FileCount>} files by the end of their names; a single file is csv
- * @property {{ name: string, size: number, modifiedAt: number } | null} newest csv file; modifiedAt: Unix time in s
- * @property {Buffer | null} sample the first bytes of the newest csv file that has any
- * @property {{ need: 'read' | 'search', mode: string, path: string, owner: string, group: string } | null} denied
+ * @property {string | null} timeZone log_timezone in the server's configuration files
+ * @property {string | null} linePrefix log_line_prefix there
+ * @property {Record<'csv' | 'json' | 'log', FileFacts>} files by their names
+ * @property {JournalFacts | null} journal of kind journal; what the unit wrote is a sample of files.log
+ * @property {Denied | null} denied of the place itself
  */
 
 /** @typedef {{ clock: number, system: string, user: string, missingTools: string[], logs: LogFacts[] }} ProbeFacts */
@@ -115,28 +135,37 @@ function parseLog(path, lines) {
     version: null,
     destinations: [],
     directory: null,
+    timeZone: null,
+    linePrefix: null,
     files: { csv: noFiles(), json: noFiles(), log: noFiles() },
-    newest: null,
-    sample: null,
+    journal: null,
     denied: null,
   };
-  /** @type {Buffer[]} */
-  const sample = [];
+  /** @type {Section} */
+  const section = { files: null, sample: [] };
   for (let line = lines.at(-1); line !== undefined && !line.startsWith('L '); line = lines.at(-1)) {
     lines.pop();
-    readFact(log, sample, line);
+    readFact(log, section, line);
   }
-  if (sample.length > 0) log.sample = Buffer.concat(sample);
+  endSection(section);
   return log;
 }
 
-/** @returns {FileCount} */
-function noFiles() {
-  return { count: 0, bytes: 0, unreadable: 0 };
+/** @typedef {{ files: FileFacts | null, sample: Buffer[] }} Section the lines after an F */
+
+/** @param {Section} section */
+function endSection(section) {
+  if (section.files && section.sample.length > 0) section.files.sample = Buffer.concat(section.sample);
+  section.sample = [];
 }
 
-/** @param {LogFacts} log @param {Buffer[]} sample @param {string} line */
-function readFact(log, sample, line) {
+/** @returns {FileFacts} */
+function noFiles() {
+  return { count: 0, bytes: 0, unreadable: 0, newest: null, sample: null, denied: null };
+}
+
+/** @param {LogFacts} log @param {Section} section @param {string} line */
+function readFact(log, section, line) {
   const [, tag = '', text = ''] = /^([A-Z]{1,2}) (.*)$/.exec(line) ?? [];
   /** @param {RegExp} pattern */
   const fields = pattern => {
@@ -144,26 +173,39 @@ function readFact(log, sample, line) {
     if (match === null) throw garbage(line, 'not understood');
     return match;
   };
-  if (tag === 'P') log.version = text;
+  const place = section.files ?? log;
+  if (tag === 'N') log.version = text;
+  else if (tag === 'Z') log.timeZone = text;
+  else if (tag === 'P') log.linePrefix = text;
   else if (tag === 'J') log.destinations.push(text);
   else if (tag === 'D') log.directory = text;
-  else if (tag === 'XO' && log.denied) log.denied.owner = text;
-  else if (tag === 'XG' && log.denied) log.denied.group = text;
+  else if (tag === 'Y') {
+    const [, state, why = ''] = fields(/^([a-z]+) (.*)$/);
+    const known = JOURNAL_STATES.find(each => each === state);
+    if (known === undefined) throw garbage(line, 'not understood');
+    log.journal = { state: known, text: why };
+  } else if (tag === 'XO' && place.denied) place.denied.owner = text;
+  else if (tag === 'XG' && place.denied) place.denied.group = text;
   else if (tag === 'F') {
     const [, suffix, count, bytes, unreadable] = fields(/^(csv|json|log) (\d{1,15}) (\d{1,15}) (\d{1,15})$/);
-    const name = SUFFIXES.find(each => each === suffix);
-    if (name)
-      log.files[name] = { count: Number(count), bytes: Number(bytes), unreadable: Number(unreadable) };
-  } else if (tag === 'M') {
-    const [, modifiedAt, size, name] = fields(/^(-?\d{1,12}) (\d{1,15}) (.+)$/);
-    log.newest = { name, size: Number(size), modifiedAt: Number(modifiedAt) };
+    endSection(section);
+    section.files = log.files[/** @type {'csv'} */ (suffix)];
+    Object.assign(section.files, {
+      count: Number(count),
+      bytes: Number(bytes),
+      unreadable: Number(unreadable),
+    });
+  } else if (tag === 'M' && section.files) {
+    const [, modifiedAt, size, name = ''] = fields(/^(-?\d{1,12}) (\d{1,15}) (.+)$/);
+    section.files.newest = { name, size: Number(size), modifiedAt: Number(modifiedAt) };
   } else if (tag === 'X') {
-    const [, need, mode, path] = fields(/^(read|search) ([0-7]{0,5}) (.+)$/);
-    log.denied = { need: need === 'read' ? 'read' : 'search', mode, path, owner: '', group: '' };
-  } else if (tag === 'O') {
+    const [, need, mode = '', path = ''] = fields(/^(read|search) ([0-7]{0,5}) (.+)$/);
+    place.denied = { need: need === 'read' ? 'read' : 'search', mode, path, owner: '', group: '' };
+  } else if (tag === 'O' && section.files) {
     const [hex] = fields(/^[0-9a-f]{2}(?: [0-9a-f]{2}){0,15}$/);
-    if (sample.length === SAMPLE_MAX_BYTES / 16) throw garbage(line, 'more of a file than was asked for');
-    sample.push(Buffer.from(hex.replaceAll(' ', ''), 'hex'));
+    if (section.sample.length === SAMPLE_MAX_BYTES / 16)
+      throw garbage(line, 'more of a file than was asked for');
+    section.sample.push(Buffer.from(hex.replaceAll(' ', ''), 'hex'));
   } else throw garbage(line, 'not understood');
 }
 

@@ -9,11 +9,14 @@ set -f
 nl='
 '
 sample_max=8192  # bytes of a log: enough for its first record unless a statement is huge
+entries_max=100  # of a journal, for the same
 clusters_max=64  # running clusters that are looked at
 
 say() { printf '%s\n' "$1" || exit 1; }
 
-logs='' discover=''
+# settings.sh
+
+logs='' seen='' discover=''
 while IFS= read -r line; do
   case $line in
     log\ *) logs=$logs${line#log }$nl ;;
@@ -40,7 +43,7 @@ data_argument() {
   done
 }
 
-# Adds the data directories of running clusters to logs.
+# Adds the data directories of running clusters to logs, or the file that a cluster without a collector writes to.
 find_clusters() {
   left=$clusters_max
   set +f
@@ -58,10 +61,29 @@ find_clusters() {
     esac
     # What does not exist here belongs to a container.
     [ -e "$data" ] || hidden "$data" || continue
-    case $nl$logs in *"$nl$data$nl"*) continue ;; esac
+    case $nl$logs$seen in *"$nl$data$nl"*) continue ;; esac
     [ $left -gt 0 ] || break
-    left=$((left - 1)) logs=$logs$data$nl
+    left=$((left - 1)) seen=$seen$data$nl
+    find_own_log
+    case $nl$logs in *"$nl$data$nl"*) ;; *) logs=$logs$data$nl ;; esac
   done
+}
+
+# Sets data to the file that the cluster in the data directory data writes to, if it has no collector. Where its stderr
+# goes is told to its owner; Debian's place for it is known to everybody.
+find_own_log() {
+  [ ! -e "$data/current_logfiles" ] || return 0
+  own_log=$(readlink "$process/fd/2" 2>/dev/null)
+  [ "$own_log" ] || case $data in
+    /var/lib/postgresql/*/*/*) ;;
+    /var/lib/postgresql/*/*)
+      own_log=${data#/var/lib/postgresql/}
+      own_log=/var/log/postgresql/postgresql-${own_log%/*}-${own_log#*/}.log
+      ;;
+  esac
+  case $own_log in
+    /*) [ ! -f "$own_log" ] || data=$own_log ;;
+  esac
 }
 
 # Whether a directory on the way to $1 cannot be searched; sets barrier to it.
@@ -84,13 +106,27 @@ denied() {
   say "XG $(stat -L -c %G -- "$2" 2>/dev/null)"
 }
 
-# The files of the current directory that end in $1, "MTIME SIZE ./NAME", oldest first.
-list() {
-  find . ! -name . -prune -type f -name "*.$1" ! -name '*[[:cntrl:]]*' -exec stat -c '%Y %s %n' {} + 2>/dev/null |
-    sort -k1,1n -k3
+# The kind of log that the name of file $1 says.
+kind_of() {
+  case $1 in
+    *.csv | *.csv[.-]*) kind=csv ;;
+    *.json | *.json[.-]*) kind=json ;;
+    *) kind=log ;;
+  esac
 }
 
-# Says how many files end in $1, the newest of them if it is csv, and how the newest with a content begins.
+# The files of the current directory that are of kind $1, "MTIME SIZE ./NAME", oldest first; compressed ones are not
+# counted.
+list() {
+  find . ! -name . -prune -type f ! -name '.*' ! -name '*.[gxl]z*' ! -name '*.bz2' ! -name '*.zst' ! -name '*.zip' \
+    ! -name '*[[:cntrl:]]*' -exec stat -c '%Y %s %n' {} + 2>/dev/null |
+    sort -k1,1n -k3 | while IFS= read -r entry; do
+    kind_of "${entry#* * }"
+    [ $kind != "$1" ] || printf '%s\n' "$entry"
+  done
+}
+
+# Says how many files of kind $1 are there, the newest of them, and how the newest with a content begins.
 count() {
   number=0 bytes=0 locked=0 first_locked='' newest='' sample=''
   IFS=$nl
@@ -106,7 +142,6 @@ count() {
   done
   IFS=" 	$nl"
   say "F $1 $number $bytes $locked"
-  [ "$1" = csv ] || return 0
   [ -z "$newest" ] || {
     rest=${newest#* }
     say "M ${newest%% *} ${rest%% *} ${rest#*./}"
@@ -115,24 +150,61 @@ count() {
   [ -z "$sample" ] || begins "$sample"
 }
 
-# Says the first bytes of file $1 in hexadecimal, 16 a line.
-begins() {
-  head -c $sample_max <"$1" 2>/dev/null | od -An -v -tx1 2>/dev/null | while read -r hex; do say "O $hex"; done
+# Says the first bytes of file $1.
+begins() { hex <"$1" 2>/dev/null; }
+
+# The first bytes of stdin in hexadecimal, 16 a line.
+hex() {
+  head -c $sample_max 2>/dev/null | od -An -v -tx1 2>/dev/null | while read -r bytes16; do say "O $bytes16"; done
+}
+
+# Looks at the journal of the unit $1: who may see it, and the beginning of what the unit wrote last.
+look_at_journal() {
+  say 'K journal'
+  unit=$1
+  case $unit in *.service | *.scope | *.socket | *.mount | *.swap) ;; *) unit=$unit.service ;; esac
+  command -v journalctl >/dev/null 2>&1 || {
+    say 'Y tool '
+    return
+  }
+  set -- -q --no-pager -o cat -n $entries_max "_SYSTEMD_UNIT=$unit" _TRANSPORT=stdout
+  sample=$(journalctl "$@" 2>/dev/null | hex)
+  if [ "$sample" ]; then
+    say 'Y readable '
+    say 'F log 0 0 0'
+    printf '%s\n' "$sample"
+    return
+  fi
+  # Without -q it tells who may see what.
+  said=$(journalctl --no-pager -n 0 2>&1 | head -c 1000 | tr '\000-\037\177' ' ')
+  case $said in
+    *'not seeing messages'* | *'insufficient permissions'* | *'ermission denied'*) say 'Y denied ' ;;
+    *'No journal files were found'*) say 'Y missing ' ;;
+    *) if journalctl -q --no-pager -n 0 >/dev/null 2>&1; then say 'Y empty '; else say "Y failed $said"; fi ;;
+  esac
 }
 
 # Looks at one log.
 look() {
   say "L $1"
   dir=''
+  case $1 in
+    journal:*)
+      look_at_journal "${1#journal:}"
+      return
+      ;;
+  esac
   if [ -f "$1" ]; then
     say 'K file'
     set -- "$1" $(stat -L -c '%Y %s' -- "$1")
+    kind_of "${1##*/}"
+    say_settings "$1"
     if [ -r "$1" ]; then
-      say "F csv 1 ${3:-0} 0"
+      say "F $kind 1 ${3:-0} 0"
       say "M ${2:-0} ${3:-0} ${1##*/}"
       begins "$1"
     else
-      say "F csv 1 ${3:-0} 1"
+      say "F $kind 1 ${3:-0} 1"
       say "M ${2:-0} ${3:-0} ${1##*/}"
       denied read "$1"
     fi
@@ -156,7 +228,7 @@ look() {
     version "$1"
     if [ -r "$1/current_logfiles" ]; then
       while read -r destination file; do
-        say "J $destination"
+        case $destination in stderr | csvlog | jsonlog) say "J $destination" ;; *) continue ;; esac
         [ "$dir" ] || dir=${file%/*}
         case $dir in '' | /*) ;; *) dir=$1/$dir ;; esac
       done <"$1/current_logfiles"
@@ -168,6 +240,7 @@ look() {
     version "${1%/*}"
   fi
   say "D $dir"
+  say_settings "$1"
   if [ -d "$dir" ]; then
     if ! [ -x "$dir" ]; then
       denied search "$dir"
@@ -182,7 +255,11 @@ look() {
 }
 
 version() {
-  if { read -r number <"$1/PG_VERSION"; } 2>/dev/null; then say "P $number"; fi
+  [ -f "$1/PG_VERSION" ] && { read -r number <"$1/PG_VERSION"; } 2>/dev/null || return 0
+  case $number in
+    '' | *[!0-9.]* | ?????????*) ;;
+    *) say "N $number" ;;
+  esac
 }
 
 say "V 1 $(date +%s)"

@@ -31,6 +31,7 @@ function known(path, bytes, offset) {
     inode: String(statSync(path).ino),
     name: basename(path),
     gone: false,
+    doneSize: null,
     offset,
     headLength,
     headSum: posixCksum(bytes.subarray(0, headLength)),
@@ -58,6 +59,7 @@ for (const shell of shells) {
       for (const run of runs) await run.stop();
       runs = [];
       rmSync(dir, { recursive: true, force: true });
+      rmSync(`${dir}.away`, { force: true });
     });
     /** @param {string} name @param {string} content @param {number} age seconds since it was last written */
     const write = (name, content, age = 0) => {
@@ -160,8 +162,11 @@ for (const shell of shells) {
       appendFileSync(join(dir, '2.csv'), 'more\n');
       write('3.csv', 'three\n');
       await run.until(() => run.bytes('3.csv').length > 0, 'the third file');
-      assert.equal(run.bytes('1.csv').toString(), `${lines('new', 100)}more\n`);
-      assert.equal(run.bytes('2.csv').length, 0);
+      // The rest may come under the old name or the new one.
+      assert.equal(
+        `${run.bytes('1.csv').toString()}${run.bytes('2.csv').toString()}`,
+        `${lines('new', 100)}more\n`,
+      );
     });
 
     test('a file that was away for a while is known when it comes back', async () => {
@@ -169,10 +174,10 @@ for (const shell of shells) {
       write('1.csv', content.toString());
       write('2.csv', 'two\n');
       const proof = known(join(dir, '1.csv'), content, content.length);
-      renameSync(join(dir, '1.csv'), join(dir, '1.away'));
+      renameSync(join(dir, '1.csv'), `${dir}.away`);
       const run = follow({ from: 'none', known: [proof] });
       await run.until(() => run.frames.some(frame => frame.type === 'gone'), 'gone');
-      renameSync(join(dir, '1.away'), join(dir, '1.csv'));
+      renameSync(`${dir}.away`, join(dir, '1.csv'));
       appendFileSync(join(dir, '1.csv'), 'back\n');
       await run.until(() => run.bytes('1.csv').length > 0, 'the file');
       assert.equal(run.bytes('1.csv').toString(), 'back\n');
@@ -183,10 +188,10 @@ for (const shell of shells) {
       write('1.csv', content.toString());
       write('2.csv', 'two\n');
       const proof = known(join(dir, '1.csv'), content, content.length);
-      renameSync(join(dir, '1.csv'), join(dir, '1.away'));
+      renameSync(join(dir, '1.csv'), `${dir}.away`);
       const run = follow({ from: 'none', known: [proof] });
       await run.until(() => run.frames.some(frame => frame.type === 'gone'), 'gone');
-      renameSync(join(dir, '1.away'), join(dir, '1.csv'));
+      renameSync(`${dir}.away`, join(dir, '1.csv'));
       const isBack = (/** @type {FollowerRun} */ one) =>
         one.frames.some(frame => frame.type === 'file' && frame.name === '1.csv' && frame.state === 'known');
       await run.until(() => isBack(run), 'the file again');

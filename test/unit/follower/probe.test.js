@@ -12,10 +12,12 @@ const ANSWER = [
   'T cksum',
   'L /var/lib/pg data',
   'K data',
-  'P 15',
+  'N 15',
   'J stderr',
   'J csvlog',
   'D /var/lib/pg data/log',
+  'Z Europe/Moscow',
+  'P %m [%p] ',
   'F csv 3 4096 1',
   'M 1699999999 1234 the newest.csv',
   'X read 600 /var/lib/pg data/log/old.csv',
@@ -25,11 +27,28 @@ const ANSWER = [
   'O 0a',
   'F json 0 0 0',
   'F log 2 7 0',
+  'M 1600000000 0 a.log',
+  'O 78',
   'L /missing',
   'K missing',
+  'L journal:pg.service',
+  'K journal',
+  'Y readable ',
+  'F log 0 0 0',
+  'O 79 0a',
+  'L journal:other.service',
+  'K journal',
+  'Y failed no such thing',
   'E',
 ];
-const LOGS = ['/var/lib/pg data', '/missing'];
+const LOGS = ['/var/lib/pg data', '/missing', 'journal:pg.service', 'journal:other.service'];
+
+/** @param {string} line */
+const lineOf = line => {
+  const index = ANSWER.indexOf(line);
+  assert.ok(index >= 0, line);
+  return index;
+};
 
 /** @param {string[]} lines @param {{ logs?: string[], discover?: boolean }} [wanted] */
 const parse = (lines, { logs = LOGS, discover = false } = {}) =>
@@ -48,7 +67,17 @@ test('an answer becomes facts', () => {
     user: 'monitor',
     missingTools: ['cksum'],
   });
-  const none = { count: 0, bytes: 0, unreadable: 0 };
+  const none = { count: 0, bytes: 0, unreadable: 0, newest: null, sample: null, denied: null };
+  const nothing = {
+    version: null,
+    destinations: [],
+    directory: null,
+    timeZone: null,
+    linePrefix: null,
+    files: { csv: none, json: none, log: none },
+    journal: null,
+    denied: null,
+  };
   assert.deepEqual(logs, [
     {
       path: '/var/lib/pg data',
@@ -56,33 +85,58 @@ test('an answer becomes facts', () => {
       version: '15',
       destinations: ['stderr', 'csvlog'],
       directory: '/var/lib/pg data/log',
+      timeZone: 'Europe/Moscow',
+      linePrefix: '%m [%p] ',
       files: {
-        csv: { count: 3, bytes: 4096, unreadable: 1 },
+        csv: {
+          count: 3,
+          bytes: 4096,
+          unreadable: 1,
+          newest: { name: 'the newest.csv', size: 1234, modifiedAt: 1_699_999_999 },
+          sample: Buffer.from('2024-01-01 00:00\n'),
+          denied: {
+            need: 'read',
+            mode: '600',
+            path: '/var/lib/pg data/log/old.csv',
+            owner: 'domain users',
+            group: 'post gres',
+          },
+        },
         json: none,
-        log: { count: 2, bytes: 7, unreadable: 0 },
+        log: {
+          ...none,
+          count: 2,
+          bytes: 7,
+          newest: { name: 'a.log', size: 0, modifiedAt: 1_600_000_000 },
+          sample: Buffer.from('x'),
+        },
       },
-      newest: { name: 'the newest.csv', size: 1234, modifiedAt: 1_699_999_999 },
-      sample: Buffer.from('2024-01-01 00:00\n'),
-      denied: {
-        need: 'read',
-        mode: '600',
-        path: '/var/lib/pg data/log/old.csv',
-        owner: 'domain users',
-        group: 'post gres',
-      },
-    },
-    {
-      path: '/missing',
-      kind: 'missing',
-      version: null,
-      destinations: [],
-      directory: null,
-      files: { csv: none, json: none, log: none },
-      newest: null,
-      sample: null,
+      journal: null,
       denied: null,
     },
+    { path: '/missing', kind: 'missing', ...nothing },
+    {
+      path: 'journal:pg.service',
+      kind: 'journal',
+      ...nothing,
+      files: { csv: none, json: none, log: { ...none, sample: Buffer.from('y\n') } },
+      journal: { state: 'readable', text: '' },
+    },
+    {
+      path: 'journal:other.service',
+      kind: 'journal',
+      ...nothing,
+      journal: { state: 'failed', text: 'no such thing' },
+    },
   ]);
+});
+
+test('a place that may not be entered, before and after its files', () => {
+  const denial = ['X search 700 /d', 'XO root', 'XG adm'];
+  const answer = [...ANSWER.slice(0, 4), 'L /d', 'K data', ...denial, 'F csv 1 1 1', 'E'];
+  const [log] = parse(answer, { logs: ['/d'] }).logs;
+  assert.deepEqual(log?.denied, { need: 'search', mode: '700', path: '/d', owner: 'root', group: 'adm' });
+  assert.equal(log?.files.csv.denied, null);
 });
 
 test('the first record of an answer that is cut anywhere is never taken for the whole', () => {
@@ -94,49 +148,59 @@ test('the first record of an answer that is cut anywhere is never taken for the 
 });
 
 test('an answer for other logs than were asked for', () => {
-  refused(() => parse(ANSWER, { logs: ['/other', '/missing'] }));
+  refused(() => parse(ANSWER, { logs: ['/other', ...LOGS.slice(1)] }));
   refused(() => parse(ANSWER, { logs: LOGS.toReversed() }));
   refused(() => parse(ANSWER, { logs: [...LOGS, '/third'] }));
   refused(() => parse(ANSWER, { logs: LOGS.slice(0, 1) }));
-  assert.equal(parse(ANSWER, { logs: LOGS.slice(0, 1), discover: true }).logs.length, 2);
+  assert.equal(parse(ANSWER, { logs: LOGS.slice(0, 1), discover: true }).logs.length, LOGS.length);
 });
 
 test('lines that are not of the protocol', () => {
-  /** @type {[number, string][]} */
+  /** @type {[string, string][]} */
   const wrong = [
-    [0, 'Welcome!'],
-    [0, 'V 2 1700000000'],
-    [0, 'V 1 x'],
-    [2, 'N '],
-    [4, 'M 1 2 x'],
-    [5, 'K rocket'],
-    [10, 'F csv 1 2'],
-    [10, 'F csv -1 2 0'],
-    [10, 'F exe 1 2 0'],
-    [10, 'F csv 9999999999999999 2 0'],
-    [11, 'M 1 2'],
-    [12, 'X write 600 /x'],
-    [15, 'O 3'],
-    [15, 'O zz'],
-    [15, `O ${'00 '.repeat(17).trim()}`],
-    [15, 'Q 1'],
-    [15, ''],
-    [20, 'L /x'],
+    ['V 1 1700000000', 'Welcome!'],
+    ['V 1 1700000000', 'V 2 1700000000'],
+    ['V 1 1700000000', 'V 1 x'],
+    ['N monitor', 'N '],
+    ['L /var/lib/pg data', 'M 1 2 x'],
+    ['K data', 'K rocket'],
+    ['D /var/lib/pg data/log', 'M 1 2 x'],
+    ['D /var/lib/pg data/log', 'O 00'],
+    ['F csv 3 4096 1', 'F csv 1 2'],
+    ['F csv 3 4096 1', 'F csv -1 2 0'],
+    ['F csv 3 4096 1', 'F exe 1 2 0'],
+    ['F csv 3 4096 1', 'F csv 9999999999999999 2 0'],
+    ['M 1699999999 1234 the newest.csv', 'M 1 2'],
+    ['X read 600 /var/lib/pg data/log/old.csv', 'X write 600 /x'],
+    ['O 0a', 'O 3'],
+    ['O 0a', 'O zz'],
+    ['O 0a', `O ${'00 '.repeat(17).trim()}`],
+    ['O 0a', 'Q 1'],
+    ['O 0a', ''],
+    ['Y readable ', 'Y'],
+    ['Y readable ', 'Y perhaps '],
+    ['Y readable ', 'Y toString '],
+    ['L journal:pg.service', 'L /x'],
   ];
-  for (const [index, line] of wrong) refused(() => parse(ANSWER.with(index, line)));
+  for (const [line, instead] of wrong) refused(() => parse(ANSWER.with(lineOf(line), instead)));
   refused(() => parse(['motd', ...ANSWER]));
   refused(() => parse([...ANSWER, 'E']));
 });
 
 test('a sample cannot be longer than what was asked for', () => {
   const line = `O ${'00 '.repeat(16).trim()}`;
-  const lines = (/** @type {number} */ count) => [
-    ...ANSWER.slice(0, 15),
-    ...Array(count).fill(line),
-    ...ANSWER.slice(17),
-  ];
-  assert.equal(parse(lines(512)).logs[0]?.sample?.length, 8192);
+  const first = lineOf('O 32 30 32 34 2d 30 31 2d 30 31 20 30 30 3a 30 30');
+  const lines = (/** @type {number} */ count) => ANSWER.toSpliced(first, 2, ...Array(count).fill(line));
+  assert.equal(parse(lines(512)).logs[0]?.files.csv.sample?.length, 8192);
   refused(() => parse(lines(513)));
+  // The next file has its own.
+  const both = ANSWER.toSpliced(lineOf('O 78'), 1, ...Array(512).fill(line)).toSpliced(
+    first,
+    2,
+    ...Array(512).fill(line),
+  );
+  const { csv, log } = parse(both).logs[0]?.files ?? {};
+  assert.deepEqual([csv?.sample?.length, log?.sample?.length], [8192, 8192]);
 });
 
 test('garbage is refused with a message of one printable line', () => {
