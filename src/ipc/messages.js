@@ -29,7 +29,11 @@
  * @property {number} streamId
  * @property {HostSpec} host
  * @property {string} path
- * @property {string} suffix of the followed file names in a directory
+ * @property {import('../base/log-format.js').LogFormat} format
+ * @property {string | null} linePrefix null: found from the lines
+ * @property {string | null} timeZone null: as found on the host
+ * @property {string | null} encoding of bytes that are not UTF-8
+ * @property {Record<string, string>} encodings the same by database name
  * @property {'end' | 'current' | 'start'} startAt
  * @property {'openssh' | 'ssh2' | 'local'} transport
  * @property {string | null} sudoUser
@@ -70,6 +74,10 @@
  * @property {number} bytes received
  * @property {number} records stored
  * @property {number} rejected stored as rejected
+ * @property {number} lostBytes seen on the host and gone before they could be read
+ * @property {number} lostEvents truncations and removals that may have taken unread bytes
+ * @property {string | null} timeZone the server's log_timezone
+ * @property {string | null} linePrefix log_line_prefix, given or found
  * @property {number | null} lagBytes unread on the host at the last heartbeat
  * @property {number} lastFrameAt ms since the epoch; 0: none yet
  * @property {number} clockSkewMs host minus ours, at the last heartbeat

@@ -388,12 +388,9 @@ function wantedStreams(host, knownHostsDirectory) {
     ...keys,
     hostKeys: host.hostKeys,
   };
-  return host.streams.map(({ streamId, path, startAt }) => ({
-    streamId,
+  return host.streams.map(stream => ({
+    ...stream,
     host: spec,
-    path,
-    suffix: '.csv',
-    startAt,
     transport: transport === 'auto' ? 'openssh' : transport,
     sudoUser,
   }));

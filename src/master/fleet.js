@@ -19,7 +19,7 @@ const RATE_WEIGHT = 0.2; // of the newest second in the moving average
  * @property {number | null} worker
  * @property {number} bytesPerSecond
  * @property {StreamStatus | null} status last report
- * @property {{ bytes: number, records: number, rejected: number, connects: number }} before totals of earlier assignments
+ * @property {{ bytes: number, records: number, rejected: number, lostBytes: number, lostEvents: number, connects: number }} before totals of earlier assignments
  */
 
 export class Fleet {
@@ -43,7 +43,7 @@ export class Fleet {
         worker: null,
         bytesPerSecond: 0,
         status: null,
-        before: { bytes: 0, records: 0, rejected: 0, connects: 0 },
+        before: { bytes: 0, records: 0, rejected: 0, lostBytes: 0, lostEvents: 0, connects: 0 },
       });
     }
     for (const [streamId, stream] of this.streams) {
@@ -124,7 +124,14 @@ export class Fleet {
 
   /** @param {FleetStream} stream */
   #keepTotals(stream) {
-    for (const key of /** @type {const} */ (['bytes', 'records', 'rejected', 'connects'])) {
+    for (const key of /** @type {const} */ ([
+      'bytes',
+      'records',
+      'rejected',
+      'lostBytes',
+      'lostEvents',
+      'connects',
+    ])) {
       stream.before[key] += stream.status?.[key] ?? 0;
     }
     stream.status = null;

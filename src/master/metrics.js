@@ -73,6 +73,16 @@ function collectStreams({ hosts }, gauge, counter) {
     each(stream => stream.rejected),
   );
   counter(
+    'pgsluice_lost_bytes_total',
+    'Bytes of logs seen on the host and removed before they could be read',
+    each(stream => stream.lostBytes),
+  );
+  counter(
+    'pgsluice_losses_total',
+    'Truncations and removals of logs that took unread bytes, or may have',
+    each(stream => stream.lostEvents),
+  );
+  counter(
     'pgsluice_received_bytes_total',
     'Bytes of logs received, those received again included',
     each(stream => stream.bytes),

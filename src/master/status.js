@@ -18,6 +18,10 @@
  * @property {number | null} worker number of the worker, from 1
  * @property {number} records
  * @property {number} rejected
+ * @property {number} lostBytes seen on the host and gone before they could be read
+ * @property {number} lostEvents truncations and removals that may have taken unread bytes
+ * @property {string | null} linePrefix log_line_prefix of stderr, given or found
+ * @property {string | null} timeZone log_timezone, given or found
  * @property {number} bytes
  * @property {number} bytesPerSecond
  * @property {number} connects
@@ -87,7 +91,14 @@ export function describeStatus({ notReady, storage, hosts, streams, workers, pro
  */
 function describeStream(path, stream, paused) {
   const status = stream?.status ?? null;
-  const before = stream?.before ?? { bytes: 0, records: 0, rejected: 0, connects: 0 };
+  const before = stream?.before ?? {
+    bytes: 0,
+    records: 0,
+    rejected: 0,
+    lostBytes: 0,
+    lostEvents: 0,
+    connects: 0,
+  };
   return {
     path,
     state: stateOf(stream, paused),
@@ -97,6 +108,10 @@ function describeStream(path, stream, paused) {
     worker: stream && stream.worker !== null ? stream.worker + 1 : null,
     records: before.records + (status?.records ?? 0),
     rejected: before.rejected + (status?.rejected ?? 0),
+    lostBytes: before.lostBytes + (status?.lostBytes ?? 0),
+    lostEvents: before.lostEvents + (status?.lostEvents ?? 0),
+    linePrefix: status?.linePrefix ?? null,
+    timeZone: status?.timeZone ?? null,
     bytes: before.bytes + (status?.bytes ?? 0),
     bytesPerSecond: Math.round(stream?.bytesPerSecond ?? 0),
     connects: before.connects + (status?.connects ?? 0),

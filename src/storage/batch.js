@@ -10,6 +10,7 @@ import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
 import { partitionName } from './partitions.js';
 
 /** @typedef {import('../codec/copy-buffer.js').CopyBuffer} CopyBuffer */
+/** @typedef {import('../codec/row-sink.js').CutRecord} CutRecord */
 /** @typedef {import('./positions.js').FilePosition} FilePosition */
 
 /**
@@ -18,22 +19,28 @@ import { partitionName } from './partitions.js';
  * @property {number} epoch
  * @property {boolean} begun
  * @property {number} nextFileNo
+ * @property {number | null} openFileNo the file that is being read
+ * @property {string | null} foundPrefix log_line_prefix as it was found from the lines
+ * @property {number} lostBytes more than before
+ * @property {number} lostEvents more than before
  * @property {Map<number, FilePosition>} files by file number, those that changed
  */
 
 /**
  * @param {import('pg').Client} client outside of a transaction; after a failure it may still be in one
- * @param {{ records: CopyBuffer, rejected: CopyBuffer, streams: Map<number, StreamAdvance>, day?: number }} batch
+ * @param {{ records: CopyBuffer, rejected: CopyBuffer, cuts?: CutRecord[],
+ *   streams: Map<number, StreamAdvance>, day?: number }} batch
  *   day: all records are of this day, which has a partition: they are copied into it without routing each of them
  * @param {() => Promise<void>} [turn] waited for between COPY and the positions: batches of the same streams may be
  *   copied side by side, but must advance one after another; when it rejects, nothing is stored
  */
-export async function commitBatch(client, { records, rejected, streams, day }, turn = async () => {}) {
+export async function commitBatch(client, { records, rejected, cuts, streams, day }, turn = async () => {}) {
   await client.query('BEGIN');
   try {
     if (records.rows > 0)
       await copy(client, day === undefined ? 'record' : partitionName('record', day), records);
     if (rejected.rows > 0) await copy(client, 'reject', rejected);
+    if (cuts && cuts.length > 0) await insertCuts(client, cuts);
     await turn();
     await advance(client, streams);
   } catch (error) {
@@ -55,6 +62,21 @@ function copy(client, table, rows) {
   });
 }
 
+/** @param {import('pg').Client} client @param {CutRecord[]} cuts a few: each stands for a huge record */
+async function insertCuts(client, cuts) {
+  await client.query(
+    `INSERT INTO pgsluice.cut (stream_id, file_no, file_offset, length, sha256, received_at)
+     SELECT v.*, now() FROM unnest($1::int[], $2::int[], $3::bigint[], $4::bigint[], $5::bytea[]) v`,
+    [
+      cuts.map(cut => cut.streamId),
+      cuts.map(cut => cut.fileNo),
+      cuts.map(cut => cut.offset),
+      cuts.map(cut => cut.length),
+      cuts.map(cut => cut.sha256),
+    ],
+  );
+}
+
 /** @param {import('pg').Client} client @param {Map<number, StreamAdvance>} streams */
 async function advance(client, streams) {
   const ids = [...streams.keys()];
@@ -62,10 +84,24 @@ async function advance(client, streams) {
   const moved = await client.query({
     name: 'advance-streams',
     text: `UPDATE pgsluice.stream s
-              SET begun = v.begun, next_file_no = v.next_file_no, committed_at = now()
-             FROM unnest($1::int[], $2::bigint[], $3::bool[], $4::int[]) AS v(stream_id, epoch, begun, next_file_no)
+              SET begun = v.begun, next_file_no = v.next_file_no, open_file_no = v.open_file_no,
+                  found_prefix = v.found_prefix,
+                  lost_bytes = s.lost_bytes + v.lost_bytes, lost_events = s.lost_events + v.lost_events,
+                  committed_at = now()
+             FROM unnest($1::int[], $2::bigint[], $3::bool[], $4::int[], $5::int[], $6::text[],
+                         $7::bigint[], $8::bigint[])
+                  AS v(stream_id, epoch, begun, next_file_no, open_file_no, found_prefix, lost_bytes, lost_events)
             WHERE s.stream_id = v.stream_id AND s.epoch = v.epoch`,
-    values: [ids, advances.map(a => a.epoch), advances.map(a => a.begun), advances.map(a => a.nextFileNo)],
+    values: [
+      ids,
+      advances.map(a => a.epoch),
+      advances.map(a => a.begun),
+      advances.map(a => a.nextFileNo),
+      advances.map(a => a.openFileNo),
+      advances.map(a => a.foundPrefix),
+      advances.map(a => a.lostBytes),
+      advances.map(a => a.lostEvents),
+    ],
   });
   if (moved.rowCount !== ids.length) {
     throw new PgsluiceError(
@@ -80,14 +116,17 @@ async function advance(client, streams) {
   await client.query({
     name: 'advance-files',
     text: `INSERT INTO pgsluice.file AS file
-             (stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone_at)
+             (stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone_at,
+              done_size, cursor)
            SELECT v.stream_id, v.file_no, v.inode, v.name, v."offset", v.head_length, v.head_sum, v.tail_length,
-                  v.tail_sum, CASE WHEN v.gone THEN now() END
+                  v.tail_sum, CASE WHEN v.gone THEN now() END, v.done_size, v.cursor
              FROM unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::bigint[], $6::int[], $7::bigint[],
-                         $8::int[], $9::bigint[], $10::bool[])
-                  AS v(stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone)
+                         $8::int[], $9::bigint[], $10::bool[], $11::bigint[], $12::text[])
+                  AS v(stream_id, file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum, gone,
+                       done_size, cursor)
            ON CONFLICT (stream_id, file_no) DO UPDATE
-              SET name = excluded.name, "offset" = excluded."offset",
+              SET inode = excluded.inode, name = excluded.name, "offset" = excluded."offset",
+                  done_size = excluded.done_size, cursor = excluded.cursor,
                   head_length = excluded.head_length, head_sum = excluded.head_sum,
                   tail_length = excluded.tail_length, tail_sum = excluded.tail_sum,
                   gone_at = CASE WHEN excluded.gone_at IS NOT NULL THEN coalesce(file.gone_at, excluded.gone_at) END`,
@@ -102,6 +141,8 @@ async function advance(client, streams) {
       files.map(({ file }) => file.tailLength),
       files.map(({ file }) => file.tailSum),
       files.map(({ file }) => file.gone),
+      files.map(({ file }) => file.doneSize),
+      files.map(({ file }) => file.cursor),
     ],
   });
 }

@@ -8,15 +8,19 @@ export const CHANNEL = 'pgsluice';
 
 /** @typedef {'auto' | 'openssh' | 'ssh2' | 'local'} Transport */
 /** @typedef {'end' | 'current' | 'start'} StartAt */
+/** @typedef {import('../base/log-format.js').LogFormat} LogFormat */
 
 /**
- * @typedef {object} StreamRow
- * @property {number} streamId
- * @property {string} path
- * @property {string} format
- * @property {string | null} linePrefix
- * @property {StartAt} startAt
+ * @typedef {object} StreamFields how the logs of a stream are read
+ * @property {LogFormat} format
+ * @property {string | null} linePrefix log_line_prefix; null: found from the lines
+ * @property {string | null} timeZone the server's log_timezone; null: as found on the host
+ * @property {string | null} encoding of bytes that are not UTF-8; null: they are kept escaped
+ * @property {Record<string, string>} encodings the same by database name, which wins
  */
+
+/** @typedef {StreamFields & { path: string, startAt: StartAt }} NewStream */
+/** @typedef {NewStream & { streamId: number }} StreamRow */
 
 /**
  * @typedef {object} HostFields what can be given and changed
@@ -33,6 +37,15 @@ export const CHANNEL = 'pgsluice';
  */
 
 /** @typedef {HostFields & { hostId: number, name: string, addedAt: Date, streams: StreamRow[] }} HostRow */
+
+/** @type {Record<keyof StreamFields, string>} */
+const STREAM_COLUMNS = {
+  format: 'format',
+  linePrefix: 'line_prefix',
+  timeZone: 'time_zone',
+  encoding: 'encoding',
+  encodings: 'encodings',
+};
 
 /** @type {Record<keyof HostFields, string>} */
 const COLUMNS = {
@@ -57,7 +70,9 @@ export async function loadInventory(client, name) {
   const result = await client.query(
     `SELECT h.*, coalesce(
               (SELECT json_agg(json_build_object('streamId', s.stream_id, 'path', s.path, 'format', s.format,
-                                                 'linePrefix', s.line_prefix, 'startAt', s.start_at)
+                                                 'linePrefix', s.line_prefix, 'startAt', s.start_at,
+                                                 'timeZone', s.time_zone, 'encoding', s.encoding,
+                                                 'encodings', s.encodings)
                                ORDER BY s.stream_id)
                  FROM pgsluice.stream s WHERE s.host_id = h.host_id), '[]') AS streams
        FROM pgsluice.host h
@@ -98,7 +113,7 @@ export async function loadHost(client, name) {
  * @param {import('pg').Client} client
  * @param {string} name
  * @param {HostFields} fields
- * @param {Omit<StreamRow, 'streamId'>[]} streams
+ * @param {NewStream[]} streams
  * @returns {Promise<HostRow>} throws HOST_EXISTS
  */
 export async function addHost(client, name, fields, streams) {
@@ -122,10 +137,20 @@ export async function addHost(client, name, fields, streams) {
       }
       throw error;
     }
-    for (const { path, format, linePrefix, startAt } of streams) {
+    for (const { path, startAt, ...fields } of streams) {
       await client.query(
-        'INSERT INTO pgsluice.stream (host_id, path, format, line_prefix, start_at) VALUES ($1, $2, $3, $4, $5)',
-        [hostId, path, format, linePrefix, startAt],
+        `INSERT INTO pgsluice.stream (host_id, path, start_at, format, line_prefix, time_zone, encoding, encodings)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+        [
+          hostId,
+          path,
+          startAt,
+          fields.format,
+          fields.linePrefix,
+          fields.timeZone,
+          fields.encoding,
+          fields.encodings,
+        ],
       );
     }
   });
@@ -136,23 +161,40 @@ export async function addHost(client, name, fields, streams) {
  * @param {import('pg').Client} client
  * @param {string} name
  * @param {Partial<HostFields>} changes
+ * @param {Partial<StreamFields>} [streamChanges] of all streams of the host
  * @returns {Promise<HostRow>} throws HOST_UNKNOWN
  */
-export async function updateHost(client, name, changes) {
-  const keys = /** @type {(keyof HostFields)[]} */ (Object.keys(changes)).filter(
-    key => changes[key] !== undefined,
-  );
-  if (keys.length > 0) {
-    await transaction(client, async () => {
-      const result = await client.query(
-        `UPDATE pgsluice.host SET ${keys.map((key, index) => `${COLUMNS[key]} = $${index + 2}`).join(', ')}
-          WHERE name = $1 AND removed_at IS NULL`,
-        [name, ...keys.map(key => changes[key])],
-      );
-      if (result.rowCount === 0) throw unknownHost(name);
-    });
-  }
+export async function updateHost(client, name, changes, streamChanges = {}) {
+  const host = assignments(COLUMNS, changes);
+  const stream = assignments(STREAM_COLUMNS, streamChanges);
+  await transaction(client, async () => {
+    const found = await client.query(
+      `UPDATE pgsluice.host SET ${['name = name', ...host.terms].join(', ')}
+        WHERE name = $1 AND removed_at IS NULL RETURNING host_id`,
+      [name, ...host.values],
+    );
+    if (found.rowCount === 0) throw unknownHost(name);
+    if (stream.terms.length === 0) return;
+    await client.query(`UPDATE pgsluice.stream SET ${stream.terms.join(', ')} WHERE host_id = $1`, [
+      found.rows[0].host_id,
+      ...stream.values,
+    ]);
+  });
   return loadHost(client, name);
+}
+
+/**
+ * @template {string} Key
+ * @param {Record<Key, string>} columns
+ * @param {{ [key in Key]?: unknown }} changes undefined: as it is
+ * @returns {{ terms: string[], values: unknown[] }} parameters begin at $2
+ */
+function assignments(columns, changes) {
+  const keys = /** @type {Key[]} */ (Object.keys(changes)).filter(key => changes[key] !== undefined);
+  return {
+    terms: keys.map((key, index) => `${columns[key]} = $${index + 2}`),
+    values: keys.map(key => changes[key]),
+  };
 }
 
 /**

@@ -18,6 +18,8 @@ const GONE_MAX = 5000; // of them: every known file is sent to the follower, 70 
  * @property {number} tailLength
  * @property {number} tailSum
  * @property {boolean} gone
+ * @property {number | null} doneSize of a compressed file that is dealt with for ever: its size in bytes
+ * @property {string | null} cursor of a journal: what journalctl goes on after
  */
 
 /**
@@ -25,6 +27,8 @@ const GONE_MAX = 5000; // of them: every known file is sent to the follower, 70 
  * @property {number} epoch to commit with
  * @property {boolean} begun
  * @property {number} nextFileNo
+ * @property {number | null} openFileNo the file that was being read
+ * @property {string | null} foundPrefix log_line_prefix as it was found from the lines
  * @property {FilePosition[]} files the follower must know: present on the host, or gone not long ago
  */
 
@@ -37,7 +41,7 @@ const GONE_MAX = 5000; // of them: every known file is sent to the follower, 70 
 export async function claimStream(client, streamId, epoch) {
   const claimed = await client.query(
     `UPDATE pgsluice.stream SET epoch = epoch + 1 WHERE stream_id = $1 AND epoch = $2
-     RETURNING epoch, begun, next_file_no`,
+     RETURNING epoch, begun, next_file_no, open_file_no, found_prefix`,
     [streamId, epoch],
   );
   const row = claimed.rows[0];
@@ -45,7 +49,7 @@ export async function claimStream(client, streamId, epoch) {
   const files = await client.query(
     // An inode that has served several files is the last one's.
     `SELECT DISTINCT ON (inode) file_no, inode, name, "offset", head_length, head_sum, tail_length, tail_sum,
-            gone_at IS NOT NULL AS gone
+            gone_at IS NOT NULL AS gone, done_size, cursor
        FROM (SELECT * FROM pgsluice.file WHERE stream_id = $1 AND gone_at IS NULL
               UNION ALL
              (SELECT * FROM pgsluice.file WHERE stream_id = $1 AND gone_at > now() - ${GONE_KEPT}
@@ -57,6 +61,8 @@ export async function claimStream(client, streamId, epoch) {
     epoch: Number(row.epoch),
     begun: row.begun,
     nextFileNo: row.next_file_no,
+    openFileNo: row.open_file_no,
+    foundPrefix: row.found_prefix,
     files: files.rows.map(file => ({
       fileNo: file.file_no,
       inode: file.inode,
@@ -67,6 +73,8 @@ export async function claimStream(client, streamId, epoch) {
       tailLength: file.tail_length,
       tailSum: Number(file.tail_sum),
       gone: file.gone,
+      doneSize: file.done_size === null ? null : Number(file.done_size),
+      cursor: file.cursor,
     })),
   };
 }

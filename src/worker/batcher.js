@@ -32,6 +32,8 @@ class Batch {
     this.rejected = new CopyBuffer(REJECTED_BYTES);
     /** @type {Set<number>} */
     this.days = new Set();
+    /** @type {import('../codec/row-sink.js').CutRecord[]} */
+    this.cuts = [];
     /** @type {Set<Stream>} */
     this.streams = new Set();
   }
@@ -44,6 +46,7 @@ class Batch {
     this.records.reset();
     this.rejected.reset();
     this.days.clear();
+    this.cuts = [];
     this.streams.clear();
   }
 }
@@ -91,11 +94,13 @@ export class Batcher {
     }, QUIET_MS);
     this.#batch = new Batch(settings.maxBatchBytes);
     for (let n = 0; n < PIPELINE; n += 1) this.#spare.push(new Batch(settings.maxBatchBytes));
-    /** @type {import('../codec/csvlog.js').RowSink} */
+    /** @type {import('../codec/row-sink.js').RowSink} */
     this.sink = {
       rows: this.#batch.records,
       days: this.#batch.days,
+      receivedAtMs: 0,
       reject: rejected => encodeRejected(this.#batch.rejected, rejected, Date.now()),
+      cut: cut => this.#batch.cuts.push(cut),
     };
   }
 
@@ -191,7 +196,7 @@ export class Batcher {
       const streams = new Map([...advances].map(([stream, { advance }]) => [stream.streamId, advance]));
       await commitBatch(
         client,
-        { records: batch.records, rejected: batch.rejected, streams, day },
+        { records: batch.records, rejected: batch.rejected, cuts: batch.cuts, streams, day },
         async () => {
           await previous;
           if (generation !== this.#generation) throw new Error('the batch before was not stored');

@@ -3,22 +3,22 @@
  * needed to prove it to the next follower. Pure apart from what the parser writes into the sink.
  */
 import { posixCksum } from '../codec/cksum.js';
-import { CsvlogParser } from '../codec/csvlog.js';
+import { parserFor } from './parser-for.js';
 
 /** @typedef {import('../storage/positions.js').FilePosition} FilePosition */
-/** @typedef {import('../codec/csvlog.js').RowSink} RowSink */
+/** @typedef {import('../codec/row-sink.js').RowSink} RowSink */
+/** @typedef {import('./parser-for.js').FileContext} FileContext */
 
 const PROOF_BYTES = 512; // of head and of tail, as the follower takes them
+const NO_BYTES = Buffer.alloc(0);
+export const NO_SUM = posixCksum(NO_BYTES);
 
 export class LogFile {
-  /** null while nothing of the file is in memory @type {CsvlogParser | null} */
+  /** null while nothing of the file is in memory @type {import('./parser-for.js').LogParser | null} */
   #parser = null;
-  #parserOptions;
+  #context;
   /** the first bytes of a file that is read from its start, until PROOF_BYTES of them are there @type {Buffer | null} */
   #head = null;
-  /** the last bytes before recordOffset */
-  #tail = Buffer.alloc(0);
-  #tailIsNew = false;
   #position;
 
   /** ms since the epoch when the follower went on to another file; 0 while it is the open one */
@@ -26,16 +26,21 @@ export class LogFile {
 
   /**
    * @param {FilePosition} position as committed, or of a new file
-   * @param {{ streamId: number, zones: ReadonlyMap<string, number>, maxRecordBytes: number }} parserOptions
+   * @param {FileContext} context
    */
-  constructor(position, parserOptions) {
+  constructor(position, context) {
     this.#position = position;
-    this.#parserOptions = parserOptions;
-    if (position.offset === 0) this.#head = Buffer.alloc(0);
+    this.#context = context;
+    if (position.offset === 0) this.#head = NO_BYTES;
   }
 
   get inode() {
     return this.#position.inode;
+  }
+
+  /** Its bytes were found in another file: a copy, or what became of it when it was compressed. */
+  set inode(inode) {
+    this.#position.inode = inode;
   }
 
   get fileNo() {
@@ -55,7 +60,7 @@ export class LogFile {
     return this.#parser?.offset ?? this.#position.offset;
   }
 
-  /** Bytes of an unfinished record. */
+  /** Bytes of unfinished records. */
   get pendingBytes() {
     return this.#parser?.pendingBytes ?? 0;
   }
@@ -65,18 +70,24 @@ export class LogFile {
    * @param {RowSink} sink
    */
   write(chunk, sink) {
-    const { fileNo, offset } = this.#position;
-    this.#parser ??= new CsvlogParser({ ...this.#parserOptions, fileNo, offset });
-    const chunkOffset = this.#parser.offset;
+    const { fileNo, offset, name } = this.#position;
+    this.#parser ??= parserFor(name, { ...this.#context, fileNo, offset });
     if (this.#head && this.#head.length < PROOF_BYTES) {
       this.#head = Buffer.concat([this.#head, chunk.subarray(0, PROOF_BYTES - this.#head.length)]);
     }
     this.#parser.write(chunk, sink);
-    const end = this.#parser.recordOffset - chunkOffset;
-    if (end > 0) {
-      this.#tail = Buffer.from(chunk.subarray(Math.max(0, end - PROOF_BYTES), end));
-      this.#tailIsNew = true;
-    }
+  }
+
+  /**
+   * The host has looked again and there was nothing more: what only waited for more lines is complete.
+   * @param {RowSink} sink
+   * @returns {boolean} whether that made a difference
+   */
+  quiet(sink) {
+    if (!this.#parser || this.#parser.pendingBytes === 0) return false;
+    const before = this.#parser.recordOffset;
+    this.#parser.quiet(sink);
+    return this.#parser.recordOffset !== before;
   }
 
   /**
@@ -84,17 +95,13 @@ export class LogFile {
    * @param {RowSink} sink
    */
   end(sink) {
-    if (!this.#parser || this.#parser.pendingBytes === 0) return;
-    this.#parser.end(sink);
-    // The bytes were in earlier chunks: without a proof of the tail the head has to do.
-    this.#tail = Buffer.alloc(0);
-    this.#tailIsNew = true;
+    if (this.#parser && this.#parser.pendingBytes > 0) this.#parser.end(sink);
   }
 
   /** The host has lost the end of the file: it goes on at `offset`. @param {number} offset */
   shrinkTo(offset) {
     this.#parser = null;
-    this.#position = { ...this.#position, offset, tailLength: 0, tailSum: posixCksum(Buffer.alloc(0)) };
+    this.#position = { ...this.#position, offset, tailLength: 0, tailSum: NO_SUM };
   }
 
   /** Whether it is no longer there; it may come back. */
@@ -104,6 +111,11 @@ export class LogFile {
 
   set gone(gone) {
     this.#position.gone = gone;
+  }
+
+  /** A compressed file of this size is dealt with for ever. @param {number} size */
+  done(size) {
+    this.#position.doneSize = size;
   }
 
   /** Gives back the parser's memory while nothing is pending. */
@@ -116,14 +128,15 @@ export class LogFile {
   /** @returns {FilePosition} what to commit together with all rows written so far */
   position() {
     const position = { ...this.#position };
-    if (this.#parser) position.offset = this.#parser.recordOffset;
+    if (this.#parser && this.#parser.recordOffset !== position.offset) {
+      position.offset = this.#parser.recordOffset;
+      const tail = this.#parser.tail;
+      position.tailLength = tail.length;
+      position.tailSum = posixCksum(tail);
+    }
     if (this.#head && position.headLength < PROOF_BYTES) {
       position.headLength = Math.min(this.#head.length, position.offset);
       position.headSum = posixCksum(this.#head.subarray(0, position.headLength));
-    }
-    if (this.#tailIsNew) {
-      position.tailLength = this.#tail.length;
-      position.tailSum = posixCksum(this.#tail);
     }
     return position;
   }

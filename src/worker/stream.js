@@ -10,17 +10,19 @@
  */
 import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
-import { FrameDecoder } from '../codec/frames.js';
-import { posixCksum } from '../codec/cksum.js';
-import { followerCommand, followerInput } from '../follower/index.js';
-import { LogFile } from './log-file.js';
+import { encodingNamed } from '../codec/encodings.js';
+import { compileLinePrefix } from '../codec/line-prefix.js';
+import { isTimeZone } from '../codec/time-zone.js';
+import { unitOf } from '../follower/journal.js';
+import { FileReader } from './file-reader.js';
+import { JournalReader } from './journal-reader.js';
 
 /** @typedef {import('../ipc/messages.js').StreamSpec} StreamSpec */
 /** @typedef {import('../ipc/messages.js').StreamStatus} StreamStatus */
 /** @typedef {import('../transport/fifo.js').ByteSource} ByteSource */
 /** @typedef {import('../storage/positions.js').StreamClaim} StreamClaim */
 
-/** @typedef {{ records: number, rejected: number }} Counts */
+/** @typedef {{ records: number, rejected: number, lostBytes: number, lostEvents: number }} Counts */
 
 /**
  * What a stream needs from its worker.
@@ -35,7 +37,6 @@ import { LogFile } from './log-file.js';
  */
 
 const SILENCE_MAX_MS = 30_000; // heartbeats come at most 5 s apart
-const TORN_RECORD_WAIT_MS = 10_000; // torn writes end within milliseconds, unless the writer was killed
 const BACKOFF = { initialMs: 1_000, maxMs: 60_000, factor: 2, jitter: 0.2 };
 // PerSourcePenalties of sshd bans clients that keep failing: go slowly at once.
 const BACKOFF_REFUSED = { initialMs: 30_000, maxMs: 600_000, factor: 2, jitter: 0.2 };
@@ -46,22 +47,19 @@ export class Stream {
   #spec;
   #host;
   #epoch;
-  #begun = false;
-  #nextFileNo = 1;
-  /** files present on the host by inode @type {Map<string, LogFile>} */
-  #files = new Map();
-  /** @type {LogFile | null} */
-  #open = null;
-  /** whose position differs from the committed one @type {Set<LogFile>} */
-  #advanced = new Set();
+  #reader;
   /** @type {ByteSource | null} */
   #source = null;
   #attempt = 0;
   #paused = false;
   #lastByteAt = 0;
   #openedAt = 0;
-  /** since takeAdvance @type {Counts} */
+  /** since takeAdvance */
   #parsed = { records: 0, rejected: 0 };
+  /** since takeAdvance */
+  #lost = { bytes: 0, events: 0 };
+  /** shared by the parsers of all files @type {import('./parser-for.js').StreamContext} */
+  #context;
   #backoff = new Backoff(BACKOFF);
   #backoffRefused = new Backoff(BACKOFF_REFUSED);
   /** @type {NodeJS.Timeout | null} */
@@ -75,6 +73,19 @@ export class Stream {
     this.#spec = spec;
     this.#host = host;
     this.#epoch = spec.epoch;
+    const { zones, maxRecordBytes } = host;
+    const { streamId, timeZone, format, linePrefix } = spec;
+    // Checked when it was given; by another version perhaps.
+    const prefix = linePrefix === null ? null : prefixOf(linePrefix);
+    this.#context = {
+      streamId,
+      zones,
+      timeZone,
+      decoderOf: decoders(spec),
+      maxRecordBytes,
+      format,
+      prefixes: { current: prefix, given: prefix !== null },
+    };
     this.status = {
       streamId: spec.streamId,
       mode: 'waiting',
@@ -84,11 +95,27 @@ export class Stream {
       bytes: 0,
       records: 0,
       rejected: 0,
+      lostBytes: 0,
+      lostEvents: 0,
+      timeZone: spec.timeZone,
+      linePrefix: spec.linePrefix,
       lagBytes: null,
       lastFrameAt: 0,
       clockSkewMs: 0,
       connects: 0,
     };
+    /** @type {import('./file-reader.js').ReaderHost} */
+    const readerHost = {
+      spec,
+      context: this.#context,
+      status: this.status,
+      store: work => this.#store(work),
+      touch: () => host.batcher.touch(this),
+      loss: (bytes, how) => this.#loss(bytes, how),
+      onCommonFrame: frame => this.#onCommonFrame(frame),
+      log: host.log,
+    };
+    this.#reader = unitOf(spec.path) === null ? new FileReader(readerHost) : new JournalReader(readerHost);
   }
 
   get streamId() {
@@ -108,10 +135,9 @@ export class Stream {
 
   /** Forgets everything uncommitted and resumes from the committed positions: the batch was dropped. @param {Error} error */
   reset(error) {
-    this.#advanced.clear();
-    this.#files.clear();
-    this.#open = null;
+    this.#reader.reset();
     this.#parsed = { records: 0, rejected: 0 };
+    this.#lost = { bytes: 0, events: 0 };
     if (this.status.mode !== 'stopped') this.#retryAfter(error);
   }
 
@@ -128,28 +154,33 @@ export class Stream {
    * @returns {{ advance: import('../storage/batch.js').StreamAdvance, stored: Counts }}
    */
   takeAdvance() {
-    const files = new Map([...this.#advanced].map(file => [file.fileNo, file.position()]));
-    const advance = { epoch: this.#epoch, begun: this.#begun, nextFileNo: this.#nextFileNo, files };
-    const stored = this.#parsed;
-    this.#advanced.clear();
+    const { given, current } = this.#context.prefixes;
+    const advance = {
+      epoch: this.#epoch,
+      ...this.#reader.takeAdvance(),
+      foundPrefix: given ? null : (current?.text ?? null),
+      lostBytes: this.#lost.bytes,
+      lostEvents: this.#lost.events,
+    };
+    const stored = { ...this.#parsed, lostBytes: this.#lost.bytes, lostEvents: this.#lost.events };
     this.#parsed = { records: 0, rejected: 0 };
+    this.#lost = { bytes: 0, events: 0 };
+    this.status.linePrefix = current?.text ?? null;
     return { advance, stored };
   }
 
   /** What takeAdvance gave is stored. @param {Counts} stored */
-  committed({ records, rejected }) {
+  committed({ records, rejected, lostBytes, lostEvents }) {
     this.status.records += records;
     this.status.rejected += rejected;
+    this.status.lostBytes += lostBytes;
+    this.status.lostEvents += lostEvents;
   }
 
   /** Once a second: a silent connection, records that will not be finished. @param {number} now ms since the epoch */
   tick(now) {
     if (this.status.mode !== 'reading' && this.status.mode !== 'connecting') return;
-    for (const file of this.#files.values()) {
-      if (file.leftAt > 0 && file.pendingBytes > 0 && now - file.leftAt > TORN_RECORD_WAIT_MS) {
-        this.#finish(file);
-      }
-    }
+    this.#reader.tick(now);
     const limitMs = this.status.mode === 'reading' ? SILENCE_MAX_MS : CONNECTING_MAX_MS;
     if (!this.#paused && now - this.#lastByteAt > limitMs) {
       this.#retryAfter(
@@ -175,6 +206,8 @@ export class Stream {
     const claiming = this.#host.batcher.drain(this).then(() => this.#host.claim(this.streamId, this.#epoch));
     claiming.then(
       claim => {
+        // The claim counts even if nobody waits for it any more: the next one is made under its epoch.
+        if (claim) this.#epoch = Math.max(this.#epoch, claim.epoch);
         if (attempt === this.#attempt && this.status.mode === 'claiming') this.#claimed(claim);
       },
       error => {
@@ -191,33 +224,19 @@ export class Stream {
       return;
     }
     this.#epoch = claim.epoch;
-    this.#begun = claim.begun;
-    this.#nextFileNo = claim.nextFileNo;
-    this.#open = null;
-    this.#advanced.clear();
-    this.#files = new Map(claim.files.map(position => [position.inode, this.#logFile(position)]));
+    const { prefixes } = this.#context;
+    if (!prefixes.given && claim.foundPrefix !== null) prefixes.current = prefixOf(claim.foundPrefix);
     this.#enter('connecting');
     this.status.connects += 1;
     this.#paused = false;
     this.#openedAt = 0;
     this.#lastByteAt = Date.now();
-    const decoder = new FrameDecoder(
-      frame => this.#onFrame(frame),
-      bytes => this.#onBytes(bytes),
-    );
     const attempt = this.#attempt;
-    // A stream that has not begun has only named what it skips: it names that again.
-    const known = claim.begun ? claim.files.filter(file => file.offset > 0) : [];
-    const from = claim.begun ? 'none' : this.#spec.startAt;
     try {
-      const { path, suffix, sudoUser } = this.#spec;
-      const follower = {
-        command: followerCommand(sudoUser),
-        input: followerInput({ path, suffix, from, known }),
-      };
+      const follower = this.#reader.begin(claim);
       this.#source = this.#host.open(this.#spec, attempt, follower, {
         onChunk: chunk => {
-          if (attempt === this.#attempt) this.#onChunk(decoder, chunk);
+          if (attempt === this.#attempt) this.#onChunk(chunk);
         },
         onEnd: error => {
           if (attempt !== this.#attempt) return;
@@ -231,16 +250,17 @@ export class Stream {
     }
   }
 
-  /** @param {FrameDecoder} decoder @param {Buffer} chunk */
-  #onChunk(decoder, chunk) {
+  /** @param {Buffer} chunk */
+  #onChunk(chunk) {
     this.#lastByteAt = Date.now();
+    this.status.lastFrameAt = this.#lastByteAt;
     if (this.status.mode === 'connecting') {
       this.#enter('reading');
       this.#openedAt = this.#lastByteAt;
       this.status.error = null;
     }
     try {
-      decoder.write(chunk);
+      this.#reader.write(chunk);
     } catch (error) {
       this.#retryAfter(/** @type {Error} */ (error));
       return;
@@ -251,147 +271,59 @@ export class Stream {
     }
   }
 
-  /** @param {Uint8Array} bytes */
-  #onBytes(bytes) {
-    if (!this.#open) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'bytes came before the name of their file');
-    const chunk = /** @type {Buffer} */ (bytes);
-    this.status.bytes += chunk.length;
+  /** Counts what goes into the batch. @param {(sink: import('../codec/row-sink.js').RowSink) => void} work */
+  #store(work) {
     const { batcher } = this.#host;
     const { records, rejected } = batcher.counts;
-    this.#open.write(chunk, batcher.sink);
+    batcher.sink.receivedAtMs = Date.now();
+    work(batcher.sink);
     this.#parsed.records += batcher.counts.records - records;
     this.#parsed.rejected += batcher.counts.rejected - rejected;
-    this.#advance(this.#open);
   }
 
-  /** @param {import('../codec/frames.js').Frame} frame */
-  #onFrame(frame) {
-    this.status.lastFrameAt = this.#lastByteAt;
+  /** Frames that are the same for every source. @param {import('../codec/frames.js').Frame} frame */
+  #onCommonFrame(frame) {
     switch (frame.type) {
       case 'hello':
         if (frame.version !== 1)
           throw new PgsluiceError('FOLLOWER_PROTOCOL', `follower protocol ${frame.version}`);
         return;
-      case 'skip': {
-        const { inode, name, offset, headLength, headSum, tailLength, tailSum } = frame;
-        const file = this.#newFile({ inode, name, offset, headLength, headSum, tailLength, tailSum });
-        this.#advance(file);
-        return;
-      }
-      case 'begun':
-        this.#begun = true;
-        this.#host.batcher.touch(this);
-        return;
-      case 'file':
-        this.#onFileFrame(frame);
-        return;
       case 'heartbeat':
         this.status.lagBytes = Math.max(0, frame.size - frame.offset) + frame.behind;
         this.status.clockSkewMs = frame.clock * 1000 - this.#lastByteAt;
-        if (frame.behind === 0 && this.#open) this.status.notice = null;
         return;
-      case 'gone': {
-        const file = this.#files.get(frame.inode);
-        if (!file || file === this.#open || file.gone) return;
-        this.#finish(file);
-        file.gone = true;
-        this.#advance(file);
+      case 'zone':
+        if (this.#spec.timeZone === null && isTimeZone(frame.name)) {
+          this.#context.timeZone = frame.name;
+          this.status.timeZone = frame.name;
+        }
         return;
-      }
+      case 'prefix':
+        // What the lines themselves have told is known better.
+        this.#context.prefixes.current ??= prefixOf(frame.text);
+        return;
       case 'waiting':
         this.status.notice = `${frame.code}: ${frame.text}`;
         return;
-      default:
+      case 'failed':
         throw new PgsluiceError(
           'FOLLOWER_FAILED',
           `${this.#spec.host.name}: the follower gave up: ${frame.text}`,
         );
+      default:
+        throw new PgsluiceError('FOLLOWER_PROTOCOL', `an unexpected frame: ${frame.type}`);
     }
   }
 
-  /** @param {import('../codec/frames.js').FileFrame} frame */
-  #onFileFrame(frame) {
-    const now = Date.now();
-    if (this.#open) {
-      this.#open.leftAt = now;
-      this.#open.rest();
-    }
-    let file = this.#files.get(frame.inode);
-    if (frame.state === 'new') {
-      if (frame.offset !== 0)
-        throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a new file that does not begin at 0');
-      if (!file || file.offset > 0) {
-        if (file) this.#replace(file);
-        const sum = posixCksum(Buffer.alloc(0));
-        const { inode, name } = frame;
-        file = this.#newFile({
-          inode,
-          name,
-          offset: 0,
-          headLength: 0,
-          headSum: sum,
-          tailLength: 0,
-          tailSum: sum,
-        });
-      }
-    } else if (file && frame.state === 'shrunk' && frame.offset < file.offset) {
-      this.#host.log.warn(
-        { file: frame.name, from: file.offset, to: frame.offset },
-        'a log file lost its end: what was read of it is stored, reading goes on at its present end',
-      );
-      file.shrinkTo(frame.offset);
-    } else if (!file || file.offset !== frame.offset) {
-      throw new PgsluiceError(
-        'FOLLOWER_PROTOCOL',
-        `${frame.name} at ${frame.offset}, expected ${file ? file.offset : 'a known file'}`,
-      );
-    }
-    file.leftAt = 0;
-    file.gone = false;
-    file.name = frame.name;
-    this.#open = file;
-    this.status.file = frame.name;
-    this.#advance(file);
-  }
-
-  /** @param {Omit<import('../storage/positions.js').FilePosition, 'fileNo' | 'gone'>} identity */
-  #newFile(identity) {
-    const file = this.#logFile({ ...identity, fileNo: this.#nextFileNo, gone: false });
-    this.#nextFileNo += 1;
-    this.#files.set(identity.inode, file);
-    return file;
-  }
-
-  /** @param {import('../storage/positions.js').FilePosition} position */
-  #logFile(position) {
-    const { zones, maxRecordBytes } = this.#host;
-    return new LogFile(position, { streamId: this.streamId, zones, maxRecordBytes });
-  }
-
-  /** Its inode serves another file now. @param {LogFile} file */
-  #replace(file) {
-    this.#finish(file);
-    file.gone = true;
-    this.#files.delete(file.inode);
-    this.#advance(file);
-  }
-
-  /** Its unfinished record will stay unfinished. @param {LogFile} file */
-  #finish(file) {
-    const pending = file.pendingBytes;
-    if (pending === 0) return;
-    file.end(this.#host.batcher.sink);
-    this.#parsed.rejected += 1;
-    this.#host.log.warn(
-      { file: file.name, bytes: pending },
-      'a log file ends with an unfinished record: kept as rejected',
-    );
-    this.#advance(file);
-  }
-
-  /** @param {LogFile} file */
-  #advance(file) {
-    this.#advanced.add(file);
+  /**
+   * Something was lost, or may have been: counted with the next commit.
+   * @param {number} bytes known to be lost
+   * @param {string} how
+   */
+  #loss(bytes, how) {
+    this.#lost.bytes += bytes;
+    this.#lost.events += 1;
+    this.#host.log.warn({ bytes: bytes > 0 ? bytes : undefined }, `log bytes may be lost: ${how}`);
     this.#host.batcher.touch(this);
   }
 
@@ -418,5 +350,30 @@ export class Stream {
     this.#host.log.warn({ code, retryInMs: Math.round(delayMs) }, error.message);
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#start(), delayMs);
+  }
+}
+
+/** @param {StreamSpec} spec @returns {(databaseName: string | null) => import('../codec/row-sink.js').Decoder | null} */
+function decoders({ encoding, encodings }) {
+  const fallback = encoding === null ? null : (encodingNamed(encoding)?.decode ?? null);
+  // Names come as the bytes of the log, one character a byte.
+  const byDatabase = new Map(
+    Object.entries(encodings).map(([database, name]) => [
+      Buffer.from(database).toString('latin1'),
+      encodingNamed(name)?.decode ?? null,
+    ]),
+  );
+  return database => {
+    const own = database === null ? undefined : byDatabase.get(database);
+    return own === undefined ? fallback : own;
+  };
+}
+
+/** @param {string} text as a host says @returns {import('../codec/line-prefix.js').LinePrefix | null} */
+function prefixOf(text) {
+  try {
+    return compileLinePrefix(text);
+  } catch {
+    return null;
   }
 }

@@ -53,7 +53,17 @@ describe('commitBatch and claimStream', () => {
         labels: {},
         paused: false,
       },
-      [{ path: '/log', format: 'csvlog', linePrefix: null, startAt: 'start' }],
+      [
+        {
+          path: '/log',
+          format: 'csvlog',
+          linePrefix: null,
+          timeZone: null,
+          encoding: null,
+          encodings: {},
+          startAt: 'start',
+        },
+      ],
     );
     streamId = host.streams[0]?.streamId ?? 0;
   });
@@ -63,7 +73,13 @@ describe('commitBatch and claimStream', () => {
     const records = new CopyBuffer();
     const zones = await loadZones(client);
     const parser = new CsvlogParser({ streamId, fileNo: 1, offset, zones, maxRecordBytes: 1 << 20 });
-    const sink = { rows: records, days: new Set(), reject: () => assert.fail('nothing is rejected') };
+    const sink = {
+      rows: records,
+      days: new Set(),
+      receivedAtMs: 0,
+      cut() {},
+      reject: () => assert.fail('nothing is rejected'),
+    };
     parser.write(Buffer.from(ROW.repeat(rows)), sink);
     const file = {
       fileNo: 1,
@@ -75,8 +91,12 @@ describe('commitBatch and claimStream', () => {
       tailLength: 5,
       tailSum: 6,
       gone: false,
+      doneSize: null,
+      cursor: null,
     };
-    const streams = new Map([[streamId, { epoch, begun: true, nextFileNo: 2, files: new Map([[1, file]]) }]]);
+    const lost = { lostBytes: 3, lostEvents: 1 };
+    const advance = { epoch, begun: true, nextFileNo: 2, openFileNo: 1, foundPrefix: '%m ', ...lost };
+    const streams = new Map([[streamId, { ...advance, files: new Map([[1, file]]) }]]);
     return { records, rejected: new CopyBuffer(), streams, file };
   }
 
@@ -96,7 +116,14 @@ describe('commitBatch and claimStream', () => {
 
   test('records and position are committed together, and claimed as they were', async () => {
     const [first] = [await claimStream(client, streamId, 0)];
-    assert.deepEqual(first, { epoch: 1, begun: false, nextFileNo: 1, files: [] });
+    assert.deepEqual(first, {
+      epoch: 1,
+      begun: false,
+      nextFileNo: 1,
+      openFileNo: null,
+      foundPrefix: null,
+      files: [],
+    });
     const { file, ...content } = await batch(1, 3);
     await commitBatch(client, content);
     assert.equal(await stored(), 3);
@@ -104,6 +131,8 @@ describe('commitBatch and claimStream', () => {
       epoch: 2,
       begun: true,
       nextFileNo: 2,
+      openFileNo: 1,
+      foundPrefix: '%m ',
       files: [file],
     });
     const { rows } = await client.query(
@@ -128,7 +157,9 @@ describe('commitBatch and claimStream', () => {
   test('one fenced stream of two takes the whole batch back', async () => {
     const claimed = await claimStream(client, streamId, 0);
     const content = await batch(claimed?.epoch ?? 0, 2);
-    content.streams.set(streamId + 1000, { epoch: 1, begun: true, nextFileNo: 1, files: new Map() });
+    const [mine] = content.streams.values();
+    assert.ok(mine);
+    content.streams.set(streamId + 1000, { ...mine, epoch: 1, files: new Map() });
     await assert.rejects(commitBatch(client, content), { code: 'FENCED' });
     assert.equal(await stored(), 0);
   });

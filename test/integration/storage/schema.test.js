@@ -22,7 +22,15 @@ const fields = {
   paused: false,
 };
 /** @type {Omit<import('../../../src/storage/inventory.js').StreamRow, 'streamId'>} */
-const stream = { path: '/var/lib/postgresql/15/main', format: 'csvlog', linePrefix: null, startAt: 'end' };
+const stream = {
+  path: '/var/lib/postgresql/15/main',
+  format: /** @type {const} */ ('csvlog'),
+  linePrefix: null,
+  timeZone: null,
+  encoding: null,
+  encodings: {},
+  startAt: /** @type {const} */ ('end'),
+};
 
 for (const binaries of ['embedded', 'system']) {
   describe(`storage on PostgreSQL (${binaries})`, () => {
@@ -50,9 +58,9 @@ for (const binaries of ['embedded', 'system']) {
       const results = await Promise.all(clients.map(migrate));
       assert.deepEqual(
         results.map(({ from }) => from).toSorted((a, b) => a - b),
-        [0, 1, 1, 1],
+        [0, 2, 2, 2],
       );
-      assert.deepEqual(await migrate(client), { from: 1, to: 1 });
+      assert.deepEqual(await migrate(client), { from: 2, to: 2 });
       for (const one of [client, ...clients]) await one.end();
     });
 

@@ -58,7 +58,7 @@ for (const [name, run] of transports) {
   describe(`transport ${name}`, () => {
     const follower = () => ({
       command: followerCommand(null),
-      input: followerInput({ path: dir, suffix: '.csv', from: 'start', known: [] }),
+      input: followerInput({ path: dir, format: 'csvlog', from: 'start', known: [] }),
     });
 
     test('carries frames, also through pauses, and is silent after close', async () => {
@@ -103,7 +103,7 @@ test('another user by sudo: where that is allowed it reads, where it is not, the
   const error = await new Promise(resolve => {
     const follower = {
       command: followerCommand('nobody'),
-      input: followerInput({ path: dir, suffix: '.csv', from: 'start', known: [] }),
+      input: followerInput({ path: dir, format: 'csvlog', from: 'start', known: [] }),
     };
     let text = '';
     const source = runLocal(follower, {

@@ -2,6 +2,7 @@
  * A Worker with a real storage and the real follower over transport local.
  */
 import assert from 'node:assert/strict';
+import { createHash } from 'node:crypto';
 import { appendFileSync, chmodSync, mkdtempSync, rmSync, utimesSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -88,19 +89,30 @@ describe('worker', () => {
     return worker;
   }
 
-  /** Adds a host with one stream on `dir`. @param {'end' | 'current' | 'start'} startAt */
-  async function addStream(startAt) {
+  /**
+   * Adds a host with one stream on `dir`.
+   * @param {'end' | 'current' | 'start'} startAt
+   * @param {Partial<import('../../../src/storage/inventory.js').NewStream>} [changes]
+   */
+  async function addStream(startAt, changes = {}) {
     count += 1;
     const host = await addHost(client, `db${count}`, FIELDS, [
-      { path: dir, format: 'csvlog', linePrefix: null, startAt },
+      {
+        path: dir,
+        format: 'csvlog',
+        linePrefix: null,
+        timeZone: null,
+        encoding: null,
+        encodings: {},
+        startAt,
+        ...changes,
+      },
     ]);
-    const streamId = host.streams[0]?.streamId ?? 0;
+    const [stream] = host.streams;
+    assert.ok(stream);
     return {
-      streamId,
+      ...stream,
       host: { hostId: host.hostId, name: host.name, hostKeyAlias: '', knownHostsFile: '', ...FIELDS },
-      path: dir,
-      suffix: '.csv',
-      startAt,
       transport: /** @type {const} */ ('local'),
       sudoUser: null,
       epoch: 0,
@@ -202,22 +214,117 @@ describe('worker', () => {
     );
   });
 
+  test('encodings by database and for all others, and the time zone of the server', async () => {
+    const latin1 = (/** @type {string} */ text) => Buffer.from(text, 'latin1');
+    // "Привет" in WIN1251, "né" in LATIN1; IST is three zones.
+    const text = [
+      row(1, 'plain').replace('"d"', '"win"'),
+      row(2, '\xcf\xf0\xe8\xe2\xe5\xf2').replace('"d"', '"win"'),
+      row(3, 'n\xe9'),
+      row(4, '\xcf').replace('"d"', '"utf"'),
+      row(5, 'x').replace('16:08:05.123 UTC', '16:08:05.123 IST'),
+    ].join('');
+    write('1.csv', latin1(text));
+    const spec = await addStream('start', {
+      encoding: 'LATIN1',
+      encodings: { win: 'WIN1251', utf: 'UTF8' },
+      timeZone: 'Asia/Kolkata',
+    });
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 5, 'the rows');
+    const rows = await stored();
+    assert.deepEqual(
+      rows.map(({ message }) => message),
+      ['plain', 'Привет', 'né', '\\xcf', 'x'],
+    );
+    assert.equal(rows[4].log_time.toISOString(), '2026-11-20T10:38:05.123Z');
+    const marked = await stored('marked');
+    assert.deepEqual(
+      marked.map(({ escaped_columns: columns }) => columns),
+      [['message']],
+    );
+  });
+
+  test('a stderr log: the prefix is found, kept over a restart, and its severities translated', async () => {
+    const line = (/** @type {number} */ n, /** @type {string} */ text) =>
+      `2026-11-20 16:08:${String(n % 60).padStart(2, '0')}.123 UTC [${n}] ${text}\n`;
+    const first = Array.from({ length: 30 }, (_, n) => line(n, `LOG:  message ${n}`)).join('');
+    write('a.log', first);
+    const spec = await addStream('start', { format: 'auto' });
+    const worker = await startWorker();
+    worker.handle({ type: 'assign', stream: spec });
+    await until(async () => (await stored()).length === 30, 'the first rows');
+    await worker.stop();
+    const { rows } = await client.query(
+      'SELECT epoch::int, found_prefix FROM pgsluice.stream WHERE stream_id = $1',
+      [spec.streamId],
+    );
+    assert.equal(rows[0].found_prefix, '%m [%p] ');
+    appendFileSync(
+      join(dir, 'a.log'),
+      `${line(31, 'ОШИБКА:  деление на ноль')}${line(31, 'ОПЕРАТОР:  select 1/0;')}`,
+    );
+    messages = [];
+    const next = await startWorker();
+    next.handle({ type: 'assign', stream: { ...spec, epoch: rows[0].epoch } });
+    await until(async () => (await stored()).length === 31, 'the last row');
+    const last = (await stored()).at(-1);
+    assert.deepEqual(
+      [last.error_severity, last.message, last.query, last.process_id],
+      ['ERROR', 'деление на ноль', 'select 1/0;', 31],
+    );
+    const [mark] = await stored('marked');
+    assert.equal(mark.severity_word, 'ОШИБКА');
+  });
+
+  test('of a record that is too long: its beginning, length and hash, while another stream goes on', async () => {
+    // The worker's limit is 1 MB.
+    const long = row(2, 'x'.repeat(30_000_000));
+    write('1.csv', row(1) + long + row(3));
+    const spec = await addStream('start');
+    const hugeCount = count;
+    const other = mkdtempSync(join(tmpdir(), 'pgsluice-worker-'));
+    chmodSync(other, 0o755);
+    try {
+      writeFileSync(join(other, '2.csv'), rows(0, 100));
+      const second = await addStream('start', { path: other });
+      const worker = await startWorker();
+      worker.handle({ type: 'assign', stream: spec });
+      worker.handle({ type: 'assign', stream: second });
+      await until(async () => (await stored()).length === 100, 'the other stream');
+      count = hugeCount;
+      await until(async () => (await stored()).length === 3, 'all three records');
+    } finally {
+      rmSync(other, { recursive: true });
+    }
+    const [, cut] = await stored();
+    assert.ok(cut.message.length > 900_000 && /^x+$/.test(cut.message));
+    assert.equal(cut.application_name, null);
+    const [mark] = await stored('marked');
+    assert.equal(mark.cut, true);
+    assert.equal(Number(mark.length), Buffer.byteLength(long));
+    assert.deepEqual(mark.sha256, createHash('sha256').update(long).digest());
+    assert.equal((await stored('rejected')).length, 0);
+    count = hugeCount + 1;
+  });
+
   test('what cannot be stored is rejected, byte for byte, and holds nothing up', async () => {
     const bad = [
       'LOG:  not csv at all\n',
       '2026-11-20 16:08:00.123 UTC,too,few,columns\n',
       row(3).replace('2026-11-20 16:08:03.123 UTC', '2026-13-45 16:08:03.123 UTC'),
-      row(4).replace('UTC,"u"', 'NOWHERE,"u"'),
       row(5).slice(0, 120), // torn inside quotes, without its newline ...
       '\n', // ... and the next row begins on a line of its own
     ];
+    const nowhere = row(4).replace('UTC,"u"', 'NOWHERE,"u"');
     const good = [row(1), row(2, 'nul \0 and \u00ff'.replace('\u00ff', '\u0000')), row(6), row(7)];
     const latin = Buffer.concat([Buffer.from(row(8, 'caf')).subarray(0, -1), Buffer.from('\n')]);
     const invalid = Buffer.from(row(9, 'caf#')).map(byte => (byte === 0x23 ? 0xe9 : byte));
     write(
       '1.csv',
       Buffer.concat([
-        ...[good[0], bad[0], bad[1], good[1], bad[2], bad[3], good[2], bad[4], bad[5], good[3]].map(text =>
+        ...[good[0], bad[0], bad[1], good[1], bad[2], nowhere, good[2], bad[3], bad[4], good[3]].map(text =>
           Buffer.from(text ?? ''),
         ),
         latin,
@@ -227,18 +334,25 @@ describe('worker', () => {
     const spec = await addStream('start');
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 6, 'the good rows');
+    await until(async () => (await stored()).length === 7, 'the good rows');
     assert.deepEqual(
       (await stored()).map(({ session_line_num: n }) => Number(n)),
-      [1, 2, 6, 7, 8, 9],
+      [1, 2, 4, 6, 7, 8, 9],
     );
     const rejected = await stored('rejected');
     assert.equal(Buffer.concat(rejected.map(({ bytes }) => bytes)).toString(), bad.join(''));
-    const escaped = await stored('escaped');
+    // A zone that nobody knows: the record is stored with the time of its arrival.
+    const marked = await stored('marked');
     assert.deepEqual(
-      escaped.map(({ columns }) => columns),
-      [['message'], ['message']],
+      marked.map(({ escaped_columns: columns, arrival_time: arrival, cut }) => [columns, arrival, cut]),
+      [
+        [['message'], false, false],
+        [[], true, false],
+        [['message'], false, false],
+      ],
     );
+    const [late] = (await stored()).filter(({ session_line_num: n }) => n === '4');
+    assert.ok(Math.abs(late.log_time.getTime() - Date.now()) < WAIT_MS);
     assert.deepEqual(
       (await stored()).filter(({ message }) => message.includes('\\x')).map(({ message }) => message),
       ['nul \\x00 and \\x00', 'caf\\xe9'],
