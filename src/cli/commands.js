@@ -22,6 +22,24 @@ const CONNECTION_OPTIONS = {
   label: { value: 'KEY=VALUE', multiple: true, about: 'a label of the host' },
 };
 
+/** How logs are read. @satisfies {Record<string, OptionSpec>} */
+const READING_OPTIONS = {
+  format: {
+    value: 'auto|csvlog|jsonlog|stderr|plain',
+    about: 'what the logs are; auto (default): the best of what is there',
+  },
+  'line-prefix': {
+    value: 'P',
+    about: 'log_line_prefix of stderr logs (default: as configured there, or as their lines show it)',
+  },
+  timezone: { value: 'ZONE', about: 'log_timezone of the server (default: as configured there)' },
+  encoding: {
+    value: '[DATABASE=]NAME',
+    multiple: true,
+    about: 'encoding of text that is not UTF-8, of one database or of all others',
+  },
+};
+
 /** @type {readonly Command[]} */
 export const COMMANDS = [
   {
@@ -47,13 +65,13 @@ export const COMMANDS = [
       log: {
         value: 'PATH',
         multiple: true,
-        about: 'a data directory, log directory or file there; without it, those of its running clusters',
+        about:
+          'a data directory, log directory, file or journal:UNIT there; without it, its running clusters',
       },
-      format: {
-        value: 'auto|csvlog|jsonlog|stderr|plain',
-        about: 'what the logs are (this version reads csvlog)',
-      },
-      'line-prefix': { value: 'P', about: 'log_line_prefix of a stderr log (not in this version)' },
+      format: READING_OPTIONS.format,
+      'line-prefix': READING_OPTIONS['line-prefix'],
+      timezone: READING_OPTIONS.timezone,
+      encoding: READING_OPTIONS.encoding,
       from: {
         value: 'end|current|start',
         about: 'where to begin: after what is there (default), with the newest file, with the oldest',
@@ -93,11 +111,13 @@ export const COMMANDS = [
   {
     name: 'host update',
     operand: 'NAME',
-    about: 'change how a host is reached; what is not given stays',
-    options: CONNECTION_OPTIONS,
+    about: 'change how a host is reached and how its logs are read; what is not given stays',
+    options: { ...CONNECTION_OPTIONS, ...READING_OPTIONS },
     notes: [
       "--ssh replaces user, address and port together. --identity '', --jump '' and --sudo '' clear the value;",
       '--label KEY=VALUE adds or changes a label, --label KEY= removes it. A new host key replaces the pinned ones.',
+      "How logs are read is changed for all streams of the host, for what is read from now on; --line-prefix '',",
+      "--timezone '', --encoding '' and --encoding DATABASE= clear the value.",
     ],
     run: async context => (await import('./host-update.js')).hostUpdate(context),
   },

@@ -7,6 +7,16 @@ import { fingerprint } from './host-key.js';
 /** @typedef {import('../storage/inventory.js').HostRow} HostRow */
 /** @typedef {import('./stream-positions.js').StreamPosition} StreamPosition */
 
+/** @type {StreamPosition} */
+const NOT_BEGUN = {
+  begun: false,
+  committedAt: null,
+  foundPrefix: null,
+  lostBytes: 0,
+  lostEvents: 0,
+  files: [],
+};
+
 /** Lines of files a stream shows as text: a directory can hold thousands. */
 const SHOWN_FILES = 5;
 
@@ -24,7 +34,8 @@ const SHOWN_FILES = 5;
  * @property {Record<string, string>} labels
  * @property {boolean} paused
  * @property {string} addedAt
- * @property {({ path: string, format: string, linePrefix: string | null, from: string } & StreamPosition)[]} streams
+ * @property {({ path: string, format: string, linePrefix: string | null, from: string,
+ *   timeZone: string | null, encoding: string | null, encodings: Record<string, string> } & StreamPosition)[]} streams
  */
 
 /**
@@ -46,12 +57,10 @@ export function describeHost(host, positions) {
     labels: host.labels,
     paused: host.paused,
     addedAt: host.addedAt.toISOString(),
-    streams: host.streams.map(({ streamId, path, format, linePrefix, startAt }) => ({
-      path,
-      format,
-      linePrefix,
+    streams: host.streams.map(({ streamId, startAt, ...stream }) => ({
+      ...stream,
       from: startAt,
-      ...(positions.get(streamId) ?? { begun: false, committedAt: null, files: [] }),
+      ...(positions.get(streamId) ?? NOT_BEGUN),
     })),
   };
 }
@@ -95,9 +104,28 @@ export function printHost(output, host) {
       `${stream.path} (${stream.format}, from ${stream.from}; ${committed})`,
       'bold',
     );
+    for (const text of readingOf(stream)) output.line(`${' '.repeat(13)}${text}`);
     const shown = stream.files.slice(-SHOWN_FILES);
     if (shown.length < stream.files.length)
       output.line(`${' '.repeat(13)}${stream.files.length - shown.length} older files`);
     for (const { file, offset } of shown) output.line(`${' '.repeat(13)}${file} read up to byte ${offset}`);
   }
+}
+
+/** @param {HostDescription['streams'][number]} stream @returns {string[]} what was said of how it is read */
+function readingOf({ linePrefix, foundPrefix, timeZone, encoding, encodings, lostEvents, lostBytes }) {
+  const databases = Object.entries(encodings).map(([database, name]) => `${database}=${name}`);
+  return [
+    ...(linePrefix === null ? [] : [`log_line_prefix '${linePrefix}'`]),
+    ...(linePrefix === null && foundPrefix !== null ? [`log_line_prefix '${foundPrefix}' (found)`] : []),
+    ...(timeZone === null ? [] : [`log_timezone ${timeZone}`]),
+    ...(encoding === null && databases.length === 0
+      ? []
+      : [`encoding ${[...(encoding === null ? [] : [encoding]), ...databases].join(', ')}`]),
+    ...(lostEvents === 0
+      ? []
+      : [
+          `lost: ${lostEvents} truncations or removals took what was not read yet${lostBytes === 0 ? '' : `, ${lostBytes} bytes for certain`}`,
+        ]),
+  ];
 }

@@ -1,11 +1,11 @@
 /**
  * `pgsluice host add`: checks all that was given, then the name, then (when asked to) the host itself, and only then
  * writes the host and its streams, in one transaction.
- * Throws PgsluiceError USAGE, NOT_SUPPORTED, FILE_UNREADABLE, HOST_EXISTS, HOST_HAS_NO_LOGS, SSH_* and the storage's.
+ * Throws PgsluiceError USAGE, FILE_UNREADABLE, HOST_EXISTS, HOST_HAS_NO_LOGS, SSH_* and the storage's.
  */
 import { PgsluiceError } from '../base/errors.js';
 import { addHost, loadInventory } from '../storage/inventory.js';
-import { assessLog } from './assess-log.js';
+import { ANY_LOG, assessLog } from './assess-log.js';
 import { describeHost, printHost } from './describe-host.js';
 import { daemonAnswers } from './daemon-http.js';
 import {
@@ -17,13 +17,13 @@ import {
 import {
   DEFAULT_SSH_PORT,
   addressFromName,
-  formatWord,
   hostNameOperand,
   labels,
   logPath,
   logPaths,
   startWord,
 } from './host-options.js';
+import { changedFields, readLogOptions } from './log-options.js';
 import { probeHost } from './probe-host.js';
 import { ownCommand } from './own-command.js';
 import { withStorage } from './with-storage.js';
@@ -37,13 +37,7 @@ export async function hostAdd(context) {
   const host = readHost(context, name);
   const logs = logPaths(context.list('log'));
   const startAt = startWord(context.text('from') ?? 'end');
-  const format = formatWord(context.text('format') ?? 'auto');
-  if (context.text('line-prefix') !== undefined) {
-    throw new PgsluiceError(
-      'NOT_SUPPORTED',
-      '--line-prefix belongs to the format stderr, which this version does not read',
-    );
-  }
+  const reading = { ...ANY_LOG, ...changedFields(readLogOptions(context, { removal: false }), {}) };
   checkConnection(context, host);
   host.hostKeys = (await givenHostKeys(context, host)) ?? [];
 
@@ -56,8 +50,8 @@ export async function hostAdd(context) {
     }
     if (context.flag('trust-on-first-use')) host.hostKeys = await firstUseKeys(context, name, host);
     const found =
-      logs.length > 0 ? { paths: logs, notes: [] } : await discoverLogs({ ...host, name }, context);
-    const streams = found.paths.map(path => ({ path, format, linePrefix: null, startAt }));
+      logs.length > 0 ? { paths: logs, notes: [] } : await discoverLogs({ ...host, name }, reading, context);
+    const streams = found.paths.map(path => ({ ...reading, path, startAt }));
     return { added: await addHost(client, name, host, streams), notes: found.notes };
   });
   if (context.json) {
@@ -102,20 +96,21 @@ function readHost(context, name) {
 
 /**
  * @param {HostFields & { name: string }} host
+ * @param {import('../storage/inventory.js').StreamFields} reading
  * @param {Context} context
- * @returns {Promise<{ paths: string[], notes: string[] }>} the data directories of the clusters that run there
+ * @returns {Promise<{ paths: string[], notes: string[] }>} the data directories, or log files, of the clusters that run there
  */
-async function discoverLogs(host, context) {
+async function discoverLogs(host, reading, context) {
   const { facts } = await probeHost(host, { logs: [], discover: true }, context);
   const reader = { user: facts.user, sudo: host.sudoUser !== null };
-  const reports = facts.logs.map(log => assessLog(log, reader));
+  const reports = facts.logs.map(log => assessLog(log, reader, reading));
   if (reports.length === 0) {
     throw new PgsluiceError(
       'HOST_HAS_NO_LOGS',
       `${host.name}: no running PostgreSQL was seen there by ${facts.user}: name its data directory with --log, or look as its owner with --sudo`,
     );
   }
-  const notes = reports.flatMap(({ problems }) => problems);
+  const notes = reports.flatMap(log => [...log.problems, ...log.notes]);
   // The paths come from the host: they are held to what is accepted on the command line.
   return { paths: reports.map(({ path }) => logPath(path)), notes };
 }

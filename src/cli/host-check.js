@@ -5,7 +5,7 @@
  */
 import { PgsluiceError } from '../base/errors.js';
 import { loadHost } from '../storage/inventory.js';
-import { assessLog } from './assess-log.js';
+import { ANY_LOG, assessLog } from './assess-log.js';
 import { showAddress } from './describe-host.js';
 import { fingerprint } from './host-key.js';
 import { hostNameOperand } from './host-options.js';
@@ -82,7 +82,8 @@ function describeSsh({ transport, address, port, username, hostKeys }) {
 /** @param {HostRow} host @param {import('./probe-host.js').Probe} probe @returns {CheckReport} */
 function makeReport(host, { facts, connectMs, clockSkewMs }) {
   const { system, user, missingTools } = facts;
-  const logs = facts.logs.map(log => assessLog(log, { user, sudo: host.sudoUser !== null }));
+  const reader = { user, sudo: host.sudoUser !== null };
+  const logs = facts.logs.map((log, index) => assessLog(log, reader, host.streams[index] ?? ANY_LOG));
   const problems = missingTools.map(
     tool => `${tool} is missing there: the follower needs it (coreutils and findutils, or busybox)`,
   );
@@ -135,20 +136,21 @@ function printReport(output, { ssh, remote, logs, problems, warnings }, host) {
     const say = log.problems.length === 0 ? good : bad;
     say(`${log.path}: ${describeLog(log)}`);
     for (const problem of log.problems) bad(`  ${problem}`);
+    for (const note of log.notes) output.labelled('note  ', `  ${note}`, 'yellow');
   }
 }
 
 /** @param {LogReport} log @returns {string} */
-function describeLog({ kind, version, files, bytes, newest, format, columns }) {
+function describeLog(log) {
+  const { kind, unit, version, files, bytes, newest, format, why, columns } = log;
   const server = version === null ? '' : ` of PostgreSQL ${version}`;
-  const content = format === 'csvlog' && columns !== null ? `csvlog with ${columns} columns` : format;
-  const parts = [
-    `${kind}${server}`,
-    ...(kind === 'missing' || kind === 'unknown'
-      ? []
-      : [`${files} csv file${files === 1 ? '' : 's'}, ${bytes} bytes`]),
-    ...(newest === null ? [] : [`newest ${newest.name} (${newest.size} bytes, ${newest.modifiedAt})`]),
-    ...(content === null ? [] : [content]),
-  ];
+  const parts = [unit === null ? `${kind}${server}` : `${kind}, unit ${unit}`];
+  if (kind === 'data directory' || kind === 'log directory' || kind === 'file')
+    parts.push(`${files} file${files === 1 ? '' : 's'}, ${bytes} bytes`);
+  if (newest !== null) parts.push(`newest ${newest.name} (${newest.size} bytes, ${newest.modifiedAt})`);
+  if (format !== null)
+    parts.push(`read as ${format}${columns === null ? '' : ` with ${columns} columns`} (${why})`);
+  if (log.linePrefix !== null) parts.push(`log_line_prefix '${log.linePrefix}' (${log.linePrefixFrom})`);
+  if (log.timeZone !== null) parts.push(`log_timezone ${log.timeZone} (${log.timeZoneFrom})`);
   return parts.join('; ');
 }

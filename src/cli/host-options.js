@@ -2,13 +2,14 @@
  * The values that `host add` and `host update` take, each checked by itself before anything is touched.
  * Text of the command line in, values for the inventory out. Pure. What is accepted here reaches ssh, a known_hosts
  * file, a remote shell's stdin and SQL parameters; each of them gets it only as data, and none may be misled by it.
- * Throws PgsluiceError USAGE, or NOT_SUPPORTED for formats of later versions; the message names the option.
+ * Throws PgsluiceError USAGE; the message names the option.
  */
 import { isIP, isIPv4, isIPv6 } from 'node:net';
 import { PgsluiceError } from '../base/errors.js';
 import { showValue } from '../base/show-value.js';
 import { nearest } from '../config/nearest.js';
 import { isUserName } from '../follower/index.js';
+import { unitOf } from '../follower/journal.js';
 import { readSettings } from '../system-ssh/settings.js';
 
 /** @typedef {import('../storage/inventory.js').Transport} Transport */
@@ -27,8 +28,6 @@ const PATH_MAX_BYTES = 4095;
 const LABEL_VALUE_MAX_LENGTH = 256;
 const TRANSPORTS = /** @type {const} */ (['auto', 'openssh', 'ssh2', 'local']);
 const STARTS = /** @type {const} */ (['end', 'current', 'start']);
-const FORMATS = /** @type {const} */ (['auto', 'csvlog', 'jsonlog', 'stderr', 'plain']);
-const READ_FORMATS = /** @type {readonly string[]} */ (['auto', 'csvlog']);
 
 /** @param {string} name @returns {string} */
 export function hostNameOperand(name) {
@@ -108,16 +107,6 @@ export function startWord(word) {
   return oneOf('from', word, STARTS);
 }
 
-/** @param {string} word @returns {string} */
-export function formatWord(word) {
-  const format = oneOf('format', word, FORMATS);
-  if (READ_FORMATS.includes(format)) return format;
-  throw new PgsluiceError(
-    'NOT_SUPPORTED',
-    `--format ${format}: this version reads csvlog alone; let the server write it (log_destination = 'csvlog')`,
-  );
-}
-
 /** @param {readonly string[]} paths @returns {string[]} absolute, without a slash at their ends, each once */
 export function logPaths(paths) {
   /** @type {string[]} */
@@ -132,6 +121,7 @@ export function logPaths(paths) {
 
 /** @param {string} text @returns {string} */
 export function logPath(text) {
+  if (text.startsWith('journal:')) return journal(text);
   if (!text.startsWith('/')) throw usage(`--log ${showValue(text)} is not an absolute path`);
   // U+FFFD is what is left of bytes that were not UTF-8: another path than the one that was meant.
   if (/[\p{C}\u2028\u2029\ufffd]/u.test(text))
@@ -141,6 +131,19 @@ export function logPath(text) {
   const path = text.replace(/\/{2,}/g, '/').replace(/(?!^)\/$/, '');
   if (path === '/') throw usage('--log / is the root of the host: name the directory of the logs');
   return path;
+}
+
+/** @param {string} text 'journal:UNIT' @returns {string} with the unit's type */
+function journal(text) {
+  // Characters of unit names: systemd.unit(5). journalctl would take * and ? for patterns.
+  if (/^journal:[A-Za-z0-9@_.:][A-Za-z0-9@_.:\\-]{0,254}$/.test(text)) {
+    try {
+      return `journal:${unitOf(text)}`;
+    } catch {
+      // Too long with its type.
+    }
+  }
+  throw usage(`--log ${showValue(text)} is not journal:UNIT, such as journal:postgresql@17-main.service`);
 }
 
 /**
@@ -181,7 +184,7 @@ export function labels(pairs, before) {
  * @param {readonly Word[]} words
  * @returns {Word}
  */
-function oneOf(option, word, words) {
+export function oneOf(option, word, words) {
   const known = words.find(each => each === word);
   if (known !== undefined) return known;
   const close = nearest(word, words);

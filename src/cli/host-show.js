@@ -19,11 +19,14 @@ export async function hostList(context) {
     context.output.json({
       hosts: hosts.map(host => ({
         ...host,
-        streams: host.streams.map(({ path, format, linePrefix, from }) => ({
+        streams: host.streams.map(({ path, format, from, linePrefix, timeZone, encoding, encodings }) => ({
           path,
           format,
-          linePrefix,
           from,
+          linePrefix,
+          timeZone,
+          encoding,
+          encodings,
         })),
       })),
     });

@@ -69,7 +69,7 @@ export function printStatus(output, { ready, reason, storage, hosts, workers, ss
   if (hosts.length === 0) output.line(`no host is monitored yet: see "${ownCommand('help host add')}"`);
   else {
     output.table(
-      ['HOST', 'STREAM', 'STATE', 'RECORDS', 'REJECTED', 'LAG', 'RATE', 'LAST HEARD', 'ERROR'],
+      ['HOST', 'STREAM', 'STATE', 'RECORDS', 'REJECTED', 'LOST', 'LAG', 'RATE', 'LAST HEARD', 'ERROR'],
       hosts.flatMap(host => host.streams.map(stream => [host.name, ...streamCells(stream)])),
     );
   }
@@ -80,17 +80,26 @@ export function printStatus(output, { ready, reason, storage, hosts, workers, ss
 }
 
 /** @param {StreamReport} stream @returns {string[]} */
-function streamCells({ path, state, records, rejected, lagBytes, bytesPerSecond, lastHeard, error, notice }) {
+function streamCells(stream) {
+  const { path, state, records, rejected, lagBytes, bytesPerSecond, lastHeard, error, notice } = stream;
   return [
     path,
     state,
     String(records),
     String(rejected),
+    lostText(stream),
     lagBytes === null ? '-' : bytesText(lagBytes),
     `${bytesText(bytesPerSecond)}/s`,
     lastHeard ?? '-',
     error === null ? (notice ?? '') : `${error.code}: ${error.message}`,
   ];
+}
+
+/** @param {StreamReport} stream @returns {string} */
+function lostText({ lostBytes, lostEvents }) {
+  if (lostEvents === 0) return '-';
+  // How much a truncation took cannot be known.
+  return lostBytes === 0 ? `${lostEvents} x` : `${lostEvents} x, ${bytesText(lostBytes)}`;
 }
 
 /**

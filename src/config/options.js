@@ -211,9 +211,9 @@ export const OPTIONS = [
     type: 'size',
     default: '64MiB',
     min: '64KiB',
-    max: '512MiB',
-    because: 'a PostgreSQL field holds at most 1 GB, and text can double when it becomes UTF-8',
-    about: 'A longer record goes to pgsluice.rejected instead of pgsluice.log.',
+    max: '128MiB',
+    because: 'PostgreSQL takes at most 1 GB at once, and a byte that has to be escaped becomes four',
+    about: 'Of a longer record the beginning is stored, with the length and the hash of the whole.',
   },
   {
     key: 'retention.days',

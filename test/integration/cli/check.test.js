@@ -1,6 +1,6 @@
 /** `host check` against a real sshd: what is usable, what is not, and hosts that lie. */
 import assert from 'node:assert/strict';
-import { mkdir, readFile, writeFile } from 'node:fs/promises';
+import { copyFile, mkdir, readdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { fingerprint } from '../../../src/cli/host-key.js';
@@ -92,9 +92,130 @@ test('a data directory that can be followed, with each transport', async () => {
       new RegExp(`^ok +ssh \\S+@127\\.0\\.0\\.1:${sshd.port} \\(${transport}\\), connected in \\d+ ms$`, 'm'),
     );
     assert.match(text.stdout, /^ok +tools of the follower$/m);
-    assert.match(text.stdout, /: data directory of PostgreSQL \d+; .*; csvlog with 26 columns$/m);
+    assert.match(
+      text.stdout,
+      /: data directory of PostgreSQL \d+; .*; read as csvlog with 26 columns \(.*\); log_timezone UTC \(configured\)$/m,
+    );
     assert.doesNotMatch(text.stdout, /^bad/m);
   }
+});
+
+/** What `log_destination` names, and what is read of it. @type {[string, string, string, RegExp][]} */
+const DESTINATIONS = [
+  [
+    'stderr',
+    'stderr',
+    'log',
+    /read as stderr \(current_logfiles names no other\); log_line_prefix '%m \[%p\] %q%u@%d ' \(configured\); log_timezone Europe\/Moscow \(configured\)$/m,
+  ],
+  [
+    'csvlog,stderr',
+    'csvlog',
+    'csv',
+    /read as csvlog with 26 columns \(of csvlog, stderr in current_logfiles it tells the most\); log_timezone Europe\/Moscow/,
+  ],
+  [
+    'jsonlog',
+    'jsonlog',
+    'json',
+    /read as jsonlog \(current_logfiles names no other\); log_timezone Europe\/Moscow/,
+  ],
+  [
+    'stderr,csvlog,jsonlog',
+    'csvlog',
+    'csv',
+    /\(of csvlog, jsonlog, stderr in current_logfiles it tells the most\)/,
+  ],
+];
+
+test('every format: which is read and why, its prefix and time zone', async () => {
+  for (const [destination, format, suffix, shown] of DESTINATIONS) {
+    const server = await startPostgres({
+      settings: {
+        logging_collector: 'on',
+        log_destination: destination,
+        log_timezone: 'Europe/Moscow',
+        log_line_prefix: '%m [%p] %q%u@%d ',
+        log_statement: 'all',
+      },
+    });
+    try {
+      await server.query('SELECT 1');
+      const { text, report } = await check(['--log', server.dataDir]);
+      assert.equal(text.code, 0, text.stdout);
+      assert.match(text.stdout, shown);
+      const [log] = report.logs;
+      assert.equal(log.format, format);
+      assert.ok(log.newest.name.endsWith(`.${suffix}`), log.newest.name);
+      assert.deepEqual([log.timeZone, log.timeZoneFrom], ['Europe/Moscow', 'configured']);
+      assert.equal(log.linePrefix, format === 'stderr' ? '%m [%p] %q%u@%d ' : null);
+      assert.deepEqual(log.notes, []);
+      // The log directory alone says the same, by its files.
+      const alone = (await check(['--log', server.logDir])).report.logs[0];
+      assert.deepEqual(
+        [alone.format, alone.timeZone, alone.linePrefix],
+        [format, log.timeZone, log.linePrefix],
+      );
+    } finally {
+      await server.stop();
+    }
+  }
+});
+
+test('what was said of a log is held against what is there', async () => {
+  const server = await startPostgres({
+    settings: {
+      logging_collector: 'on',
+      log_destination: 'stderr',
+      log_timezone: 'Asia/Kolkata',
+      log_line_prefix: '%t [%p] ',
+    },
+  });
+  try {
+    const at = ['--log', server.dataDir];
+    const wrong = await check([...at, '--line-prefix', '%m [%p] ']);
+    assert.equal(wrong.text.code, 1);
+    assert.match(
+      wrong.text.stdout,
+      /^bad +log_line_prefix '%m \[%p\] ' fits no line of postgresql-.*\.log: give it with --line-prefix/m,
+    );
+    await cli.json('host', 'update', wrong.name, '--line-prefix', '%t [%p] ', '--timezone', 'UTC');
+    const { stdout, code } = await cli.run('host', 'check', wrong.name);
+    assert.equal(code, 0, stdout);
+    assert.match(stdout, /log_line_prefix '%t \[%p\] ' \(given\); log_timezone UTC \(given\)$/m);
+    // Of a file whose server is not known the prefix is found, the zone is not.
+    const dir = join(storage.dir, 'alone');
+    await mkdir(dir);
+    const [name] = await readdir(server.logDir);
+    await copyFile(join(server.logDir, name ?? ''), join(dir, 'x.log'));
+    const alone = await check(['--log', join(dir, 'x.log')]);
+    assert.equal(alone.text.code, 0, alone.text.stdout);
+    assert.deepEqual(
+      [alone.report.logs[0].linePrefix, alone.report.logs[0].linePrefixFrom, alone.report.logs[0].timeZone],
+      ['%t [%p] ', 'found', null],
+    );
+    assert.match(alone.text.stdout, /^note +log_timezone was not found in configuration files.*--timezone/m);
+    const csv = await check([...at, '--format', 'csvlog']);
+    assert.equal(csv.text.code, 1);
+    assert.match(
+      csv.report.logs[0].problems.join(),
+      /^no csvlog in .*, only stderr: use --format auto, or add csvlog to log_destination$/,
+    );
+  } finally {
+    await server.stop();
+  }
+});
+
+test('a journal', async () => {
+  const { text, report } = await check(['--log', 'journal:pgsluice-none']);
+  assert.equal(text.code, 1);
+  const [log] = report.logs;
+  assert.deepEqual([log.kind, log.unit, log.format], ['journald', 'pgsluice-none.service', 'stderr']);
+  assert.equal(log.problems.length, 1);
+  assert.match(
+    text.stdout,
+    /^bad +journal:pgsluice-none\.service: journald, unit pgsluice-none\.service; read as stderr \(a journal has what a unit writes to stderr\)\nbad +(the journal|there are no journal files|journalctl)/m,
+  );
 });
 
 test('this machine without SSH', async () => {
@@ -126,7 +247,7 @@ test('logs that cannot be followed say why, with exit code 1', async () => {
   assert.deepEqual(
     report.logs.map((/** @type {any} */ { kind, format }) => [kind, format]),
     [
-      ['log directory', 'jsonlog'],
+      ['log directory', 'csvlog'],
       ['log directory', null],
       ['missing', null],
       ['unknown', null],
@@ -135,7 +256,7 @@ test('logs that cannot be followed say why, with exit code 1', async () => {
   );
   const problems = report.logs.map((/** @type {any} */ log) => log.problems.join());
   assert.match(problems[0], /a\.csv holds jsonlog/);
-  assert.match(problems[1], /no csvlog in .*empty: set logging_collector = on/);
+  assert.match(problems[1], /no log files in .*empty: .* or set logging_collector = on/);
   assert.match(problems[2], /absent does not exist/);
   assert.match(problems[3], /neither a file nor a directory/);
   assert.equal(problems[4], '');
@@ -258,19 +379,24 @@ async function publicKey(server) {
 test('names and answers of a host reach the terminal as text', async () => {
   const server = await startSshd({
     settings: [
-      `ForceCommand printf 'V 1 1\\nU \\033[2Jx\\nN m\\233\\nL /x\\nK file\\nF csv 1 5 0\\nM 1 5 \\033]0;title\\007.csv\\nE\\n'`,
+      `ForceCommand printf 'V 1 1\\nU \\033[2Jx\\nN m\\233\\nL /x\\nK file\\nZ z\\033[2J\\nP %%m\\033]0;x\\007\\nF log 1 5 0\\nM 1 5 \\033]0;title\\007.log\\nE\\n'`,
     ],
   });
   try {
     const { text, json, report } = await check(['--log', '/x'], server);
-    assert.equal(text.code, 0, `${text.stdout}${text.stderr}`);
+    assert.equal(text.code, 1, `${text.stdout}${text.stderr}`);
     for (const output of [text.stdout, json.stdout])
       // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
       assert.doesNotMatch(output, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f]/);
     assert.match(text.stdout, /system \\x1b\[2Jx/);
     assert.match(text.stdout, /clock \d+ s behind ours.*\n(?:.*\n)*note +its clock is/);
-    assert.equal(report.logs[0].newest.name, '\u001b]0;title\u0007.csv');
+    assert.equal(report.logs[0].newest.name, '\u001b]0;title\u0007.log');
     assert.equal(report.warnings.length, 1);
+    assert.match(text.stdout, /log_line_prefix '%m\\x1b\]0;x\\x07' \(configured\); log_timezone z\\x1b\[2J/);
+    assert.deepEqual(
+      [report.logs[0].linePrefix, report.logs[0].timeZone],
+      ['%m\u001b]0;x\u0007', 'z\u001b[2J'],
+    );
   } finally {
     await server.stop();
   }

@@ -52,10 +52,16 @@ test('add, list, show', async () => {
   assert.deepEqual(notes, []);
   const stream = {
     format: 'auto',
-    linePrefix: null,
     from: 'start',
+    linePrefix: null,
+    timeZone: null,
+    encoding: null,
+    encodings: {},
     begun: false,
     committedAt: null,
+    foundPrefix: null,
+    lostBytes: 0,
+    lostEvents: 0,
     files: [],
   };
   const expected = {
@@ -265,8 +271,12 @@ test('what is refused before anything is touched', async () => {
     [['add', 'x', '--log', '/x', '--transport', 'local', '--ssh', 'h'], /--ssh means nothing/],
     [['add', 'x', ...good, '--transport', 'ssh2', '--jump', 'h'], /jump hosts need transport openssh/],
     [['add', 'x', ...good, '--from', 'now'], /--from "now"/],
-    [['add', 'x', ...good, '--format', 'jsonlog'], /this version reads csvlog/, 1],
-    [['add', 'x', ...good, '--line-prefix', '%m'], /--line-prefix/, 1],
+    [['add', 'x', ...good, '--format', 'jsonlg'], /--format "jsonlg" is unknown: did you mean jsonlog\?/],
+    [['add', 'x', ...good, '--line-prefix', '%u%d'], /--line-prefix "%u%d": /],
+    [['add', 'x', ...good, '--timezone', 'Mars/Olympus'], /--timezone .* is not a time zone/],
+    [['add', 'x', ...good, '--encoding', 'shop=klingon'], /--encoding .*no encoding of that name/],
+    [['add', 'x', ...good, '--log', 'journal:a*'], /is not journal:UNIT/],
+    [['add', 'x', ...good, '--log', `journal:$(touch ${canary})`], /is not journal:UNIT/],
     [['add', 'x', ...good, '--log', '/x/'], /--log "\/x" is given twice/],
     [['add', 'x', ...good, '--log', 'relative'], /not an absolute path/],
     [['add', 'x', ...good, '--log', '/a\ngo'], /a character that a path may not have/],
@@ -282,6 +292,8 @@ test('what is refused before anything is touched', async () => {
     ],
     [['add', 'x', '--log', '/x', '--host-key', `@cert-authority ${key}`], /is not a public host key/],
     [['update', 'x'], /nothing to change/],
+    [['update', 'x', '--timezone', 'MSK'], /--timezone .* is not a time zone/],
+    [['update', 'x', '--encoding', '=latin1'], /names no database/],
     [['update', 'x', '--log', '/y'], /unknown option "--log"/],
   ];
   for (const [words, message, code = 2] of wrong)
@@ -399,6 +411,73 @@ test('update changes what is given and nothing else', async () => {
   assert.deepEqual(await json('host', 'show', 'db1'), expected);
 });
 
+test('how logs are read: given, shown, changed, taken back', async () => {
+  const { run, json } = await storage.fresh();
+  const words = ['--format', 'stderr', '--line-prefix', '%m [%p] ', '--timezone', 'Europe/Moscow'];
+  const encodings = ['--encoding', 'latin1', '--encoding', 'shop=win1251', '--encoding', 'a=b=euc_jp'];
+  const logs = ['--log', '/x', '--log', 'journal:pg'];
+  await json('host', 'add', 'db1', ...logs, '--host-key', key, ...words, ...encodings);
+  const reading = {
+    format: 'stderr',
+    linePrefix: '%m [%p] ',
+    timeZone: 'Europe/Moscow',
+    encoding: 'LATIN1',
+    encodings: { shop: 'WIN1251', 'a=b': 'EUC_JP' },
+  };
+  /** @param {object} expected @param {...string} changes */
+  const expectStreams = async (expected, ...changes) => {
+    if (changes.length > 0) await json('host', 'update', 'db1', ...changes);
+    const listed = (await json('host', 'list')).hosts[0].streams;
+    assert.deepEqual(listed, [
+      { path: '/x', from: 'end', ...expected },
+      { path: 'journal:pg.service', from: 'end', ...expected },
+    ]);
+    for (const { path, ...stream } of (await json('host', 'show', 'db1')).streams)
+      assert.deepEqual({ ...stream, ...expected, from: 'end' }, stream, path);
+  };
+  await expectStreams(reading);
+  const text = (await run('host', 'show', 'db1')).stdout;
+  assert.match(text, /^stream +\/x \(stderr, from end; nothing committed yet\)$/m);
+  assert.match(text, /^ +log_line_prefix '%m \[%p\] '$/m);
+  assert.match(text, /^ +log_timezone Europe\/Moscow$/m);
+  assert.match(text, /^ +encoding LATIN1, a=b=EUC_JP, shop=WIN1251$/m);
+
+  await expectStreams({ ...reading, format: 'plain' }, '--format', 'plain');
+  await expectStreams(
+    { ...reading, format: 'plain', encodings: { 'a=b': 'EUC_JP', new: 'SJIS' } },
+    '--encoding',
+    'shop=',
+    '--encoding',
+    'new=sjis',
+  );
+  failed(
+    await run('host', 'update', 'db1', '--encoding', 'shop='),
+    2,
+    /removes an encoding that was not set$/m,
+  );
+  await expectStreams(
+    { format: 'auto', linePrefix: null, timeZone: null, encoding: null, encodings: {} },
+    ...'--format=auto --line-prefix= --timezone= --encoding= --encoding=a=b= --encoding=new='.split(' '),
+  );
+  assert.doesNotMatch((await run('host', 'show', 'db1')).stdout, /encoding|log_/);
+});
+
+test('what was found and what was lost of a stream', async () => {
+  const { run, json, query } = await storage.fresh();
+  await json('host', 'add', 'db1', '--log', '/x', '--host-key', key);
+  await query(
+    "UPDATE pgsluice.stream SET found_prefix = E'%t\\x1b ', lost_bytes = 9007199254740991, lost_events = 3",
+  );
+  const [stream] = (await json('host', 'show', 'db1')).streams;
+  assert.deepEqual(
+    [stream.linePrefix, stream.foundPrefix, stream.lostBytes, stream.lostEvents],
+    [null, '%t\u001b ', Number.MAX_SAFE_INTEGER, 3],
+  );
+  const text = (await run('host', 'show', 'db1')).stdout;
+  assert.match(text, /^ +log_line_prefix '%t\\x1b ' \(found\)$/m);
+  assert.match(text, /^ +lost: 3 truncations or removals .*, 9007199254740991 bytes for certain$/m);
+});
+
 test('a host that was local needs a key to become one over SSH', async () => {
   const { run, json } = await storage.fresh();
   await json('host', 'add', 'here', '--transport', 'local', '--log', '/x');
@@ -428,6 +507,16 @@ test('without --log the running clusters of the host are taken', async t => {
   assert.equal(text.code, 0, text.stderr);
   assert.ok(text.stdout.includes(monitored.dataDir));
   assert.deepEqual(await storage.leftovers(), []);
+});
+
+test('without --log a cluster without a collector is read where its stderr goes', async t => {
+  const { json } = await storage.fresh();
+  const monitored = await startPostgres({ settings: { logging_collector: 'off' } });
+  t.after(() => monitored.stop());
+  const added = await json('host', 'add', 'db1', '--transport', 'local');
+  const paths = added.streams.map((/** @type {{ path: string }} */ { path }) => path);
+  assert.ok(paths.includes(monitored.serverLog), JSON.stringify(paths));
+  assert.ok(!paths.includes(monitored.dataDir));
 });
 
 test('a host on which no cluster is seen is not added', async t => {

@@ -5,7 +5,6 @@ import * as fc from 'fast-check';
 import { PgsluiceError } from '../../../src/base/errors.js';
 import {
   addressFromName,
-  formatWord,
   hostNameOperand,
   jumpHosts,
   labels,
@@ -20,15 +19,14 @@ import {
  * @template T
  * @param {(value: T) => unknown} parse
  * @param {readonly T[]} values
- * @param {import('../../../src/base/errors.js').ErrorCode} [code]
  */
-function allRefused(parse, values, code = 'USAGE') {
+function allRefused(parse, values) {
   for (const value of values) {
     assert.throws(
       () => parse(value),
       error => {
         assert.ok(error instanceof PgsluiceError, `${JSON.stringify(value)}: ${String(error)}`);
-        assert.equal(error.code, code);
+        assert.equal(error.code, 'USAGE');
         // oxlint-disable-next-line no-control-regex -- control characters are what must not be there
         assert.doesNotMatch(error.message, /[\u0000-\u001f\u007f-\u009f]/);
         return true;
@@ -153,12 +151,8 @@ test('users for sudo', () => {
 test('words with a fixed list', () => {
   assert.equal(transportWord('ssh2'), 'ssh2');
   assert.equal(startWord('current'), 'current');
-  assert.equal(formatWord('auto'), 'auto');
-  assert.equal(formatWord('csvlog'), 'csvlog');
   allRefused(transportWord, [...HOSTILE, 'SSH2', 'opensh', 'toString']);
   allRefused(startWord, [...HOSTILE, 'begin']);
-  allRefused(formatWord, [...HOSTILE, 'json']);
-  allRefused(formatWord, ['jsonlog', 'stderr', 'plain'], 'NOT_SUPPORTED');
   assert.throws(() => transportWord('opensh'), /did you mean openssh\?/);
 });
 
@@ -188,6 +182,21 @@ test('log paths', () => {
     ['/a', '/a'],
     ['/a/', '/b', '//a'],
   ]);
+});
+
+test('the journal of a unit', () => {
+  assert.deepEqual(
+    logPaths(['journal:postgresql@17-main.service', 'journal:pg', 'journal:srv-data.mount', '/journal:x']),
+    ['journal:postgresql@17-main.service', 'journal:pg.service', 'journal:srv-data.mount', '/journal:x'],
+  );
+  assert.deepEqual(logPaths([`journal:${'a'.repeat(247)}`]), [`journal:${'a'.repeat(247)}.service`]);
+  allRefused(
+    text => logPaths([`journal:${text}`]),
+    [...HOSTILE, 'a/b', 'post*', 'p?', '[a]', 'ä', `${'a'.repeat(256)}`, 'a'.repeat(248)],
+  );
+  allRefused(text => logPaths([text]), ['journal', 'Journal:x', 'journald:x']);
+  // The same unit in two spellings.
+  allRefused(logPaths, [['journal:a', 'journal:a.service']]);
 });
 
 test('labels of a new host', () => {
