@@ -113,10 +113,10 @@ export class TestDaemon {
   /**
    * host add, over the given server, or with transport local without one.
    * @param {string} name
-   * @param {{ log: string, server?: SshServer, transport?: string, from?: string }} options
+   * @param {{ log: string, server?: SshServer, transport?: string, from?: string, more?: string[] }} options
    */
-  addHost(name, { log, server, transport = server ? 'auto' : 'local', from = 'start' }) {
-    const how = ['--log', log, '--from', from, '--transport', transport];
+  addHost(name, { log, server, transport = server ? 'auto' : 'local', from = 'start', more = [] }) {
+    const how = ['--log', log, '--from', from, '--transport', transport, ...more];
     if (server) {
       const { user, port, identityFile, hostKey } = server;
       how.push('--ssh', `${user}@127.0.0.1:${port}`, '--identity', identityFile, '--host-key', hostKey);

@@ -45,7 +45,7 @@ export class FollowerRun {
     this.process.stdout.on('data', chunk => decoder.write(chunk));
     this.process.stderr.on('data', chunk => (this.stderr += String(chunk)));
     this.process.stdin.on('error', () => {});
-    this.process.stdin.end(followerInput({ suffix: '.csv', from: 'start', known: [], ...parameters }));
+    this.process.stdin.end(followerInput({ format: 'csvlog', from: 'start', known: [], ...parameters }));
   }
 
   /** @param {Frame} frame */
@@ -73,11 +73,11 @@ export class FollowerRun {
    * @param {string} what
    */
   async until(condition, what) {
-    const deadline = Date.now() + 30_000;
+    const deadline = Date.now() + Number(process.env['FOLLOWER_WAIT_MS'] ?? 30_000);
     while (!condition()) {
       if (Date.now() > deadline) {
         throw new Error(
-          `not seen in 30 s: ${what}; frames ${JSON.stringify(this.frames)}; stderr ${this.stderr}`,
+          `not seen in time: ${what}; frames ${JSON.stringify(this.frames)}; stderr ${this.stderr}`,
         );
       }
       await sleep(20);

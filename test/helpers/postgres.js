@@ -21,6 +21,7 @@ import {
   reachableBinaries,
   run,
 } from '../../src/storage/embedded/run-as.js';
+import { binariesOfVersion } from './postgres-versions.js';
 
 const SYSTEM_DIRECTORY = '/usr/lib/postgresql';
 const USER = 'postgres';
@@ -50,7 +51,8 @@ rm -rf "$1"
 
 /**
  * @typedef {object} StartOptions
- * @property {string} [binaries] 'embedded' (default), 'system' (newest /usr/lib/postgresql/N/bin) or a bin directory
+ * @property {string | number} [binaries] 'embedded' (default), 'system' (newest /usr/lib/postgresql/N/bin), a bin
+ *   directory, or a major version: 13 to 18 (postgres-versions.js)
  * @property {Record<string, string>} [settings] lines for postgresql.conf, unquoted: { work_mem: '8MB' }
  * @property {string} [dir] where the temporary directory is made (default: the system's)
  * @property {string[]} [initdbArgs] after, and so stronger than, --encoding=UTF8 --locale=C
@@ -316,8 +318,9 @@ export async function systemBinDirectories() {
     .map(version => path.join(SYSTEM_DIRECTORY, String(version), 'bin'));
 }
 
-/** @param {string} which */
+/** @param {string | number} which */
 async function locate(which) {
+  if (typeof which === 'number') return binariesOfVersion(which);
   if (which === 'embedded') return findBinaries();
   if (which !== 'system') return binariesIn(which);
   const [newest] = await systemBinDirectories();
