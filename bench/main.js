@@ -2,10 +2,10 @@
  * npm run bench -- NAME [--json]: one benchmark. A line for people says machine, Node version and ratios; --json prints
  * one object a line instead. Nothing here is a test: speed is read, not asserted.
  */
-import { cpus } from 'node:os';
+import { availableParallelism, cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 
-const BENCHES = ['ingest', 'latency', 'idle-fifos', 'parse'];
+const BENCHES = ['ingest', 'latency', 'idle-fifos', 'parse', 'huge-record'];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,
@@ -16,20 +16,25 @@ if (!BENCHES.includes(name)) {
   process.stderr.write(`usage: npm run bench -- ${BENCHES.join('|')} [--json]\n`);
   process.exit(2);
 }
-if (name === 'parse') {
-  await import('./parse.js');
+const machine = {
+  machine: cpus()[0]?.model ?? 'unknown',
+  cores: availableParallelism(),
+  node: process.version,
+};
+if (!values.json) process.stdout.write(`${machine.cores} x ${machine.machine}, Node ${machine.node}\n`);
+const { bench, table = lines } = await import(`./${name}.js`);
+const results = await bench();
+if (values.json) {
+  for (const result of results)
+    process.stdout.write(`${JSON.stringify({ bench: name, ...result, ...machine })}\n`);
 } else {
-  if (!values.json)
-    process.stdout.write(`${cpus().length} x ${cpus()[0]?.model ?? '?'}, Node ${process.version}\n`);
-  const { bench } = await import(`./${name}.js`);
-  const results = await bench();
-  for (const result of results) {
-    process.stdout.write(
-      values.json
-        ? `${JSON.stringify({ bench: name, ...result })}\n`
-        : `${Object.entries(result)
-            .map(([key, value]) => `${key} ${value}`)
-            .join('  ')}\n`,
-    );
-  }
+  process.stdout.write(table(results));
+}
+
+/** @param {Record<string, unknown>[]} results */
+function lines(results) {
+  return results
+    .map(result => Object.entries(result).map(([key, value]) => `${key} ${String(value)}`))
+    .map(words => `${words.join('  ')}\n`)
+    .join('');
 }

@@ -1,139 +1,116 @@
 /**
- * How fast csvlog becomes COPY BINARY on one core: node bench/parse.js [FILE] [--json]
- * Without a file: 100 MB made of the real rows of test/fixtures/csvlog/pgbench.csv (281 bytes a record). The bytes
- * arrive as 64 KiB pieces in one reused buffer, as they do from a FIFO; copying them in is not counted. Peer in the
- * same run: counting newlines with Buffer.indexOf in the same pieces, which is the least that a line-based reader
- * does. Prints medians of 5 runs.
+ * How fast logs become COPY BINARY on one core, for csvlog, jsonlog and stderr, beside what else there is to read lines
+ * with, on the same files in the same run:
+ *   wc        cat FILE | wc -l: the limit, two processes of their own
+ *   newlines  counting newlines with Buffer.indexOf in pieces of 64 KiB
+ *   readline, split2   the lines as strings, nothing else
+ *   library   lines to arrays of the 26 values of csvlog, as one would write it (parse-run.js)
+ * The ways take turns; each run is a process of its own, that reads a part of the file before the clock starts. Medians
+ * of RUNS count. What a run gives is compared: all must have found as many records.
  */
-import { readFileSync } from 'node:fs';
-import { availableParallelism, cpus } from 'node:os';
+import { execFile } from 'node:child_process';
+import { stat } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
-import { parseArgs } from 'node:util';
-import { CopyBuffer } from '../src/codec/copy-buffer.js';
-import { CsvlogParser } from '../src/codec/csvlog.js';
+import { promisify } from 'node:util';
+import { median } from './ingest-run.js';
+import { sampleLogs } from './sample.js';
 
-const SAMPLE = fileURLToPath(new URL('../test/fixtures/csvlog/pgbench.csv', import.meta.url));
+const run = promisify(execFile);
+const RUN = fileURLToPath(new URL('parse-run.js', import.meta.url));
 const BYTES = 100e6;
-const CHUNK_BYTES = 64 * 1024;
-const BATCH_BYTES = 4 * 1024 * 1024;
 const RUNS = 5;
-const LF = 0x0a;
-/** Enough for the sample; a file with other abbreviations would be rejected rows, which `rejected` shows. */
-const ZONES = new Map([
-  ['UTC', 0],
-  ['GMT', 0],
-  ['CET', 3600],
-  ['CEST', 7200],
-  ['MSK', 10_800],
-]);
+const PEERS = ['wc', 'newlines', 'readline', 'split2', 'library'];
+const WAYS = ['pgsluice', ...PEERS];
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: { json: { type: 'boolean', default: false } },
-});
-// As `npm run bench -- parse` the first word is the name of the benchmark.
-const file = positionals.filter(word => word !== 'parse')[0];
-const sample = readFileSync(file ?? SAMPLE);
-const times = file ? 1 : Math.ceil(BYTES / sample.length);
-const data = Buffer.concat(Array.from({ length: times }, () => sample));
-const chunk = Buffer.allocUnsafeSlow(CHUNK_BYTES);
+/** @typedef {{ seconds: number, records: number, rejected?: number, way?: string }} Run */
 
-/** @type {{ parse: number[], newlines: number[] }} bytes a second of each run */
-const rates = { parse: [], newlines: [] };
-let rows = 0;
-let rejected = 0;
-for (let run = 0; run < RUNS; run += 1) {
-  ({ rows, rejected } = parse());
-  countNewlines();
-}
-
-const parseRate = median(rates.parse);
-const newlineRate = median(rates.newlines);
-const result = {
-  bench: 'parse',
-  machine: cpus()[0]?.model ?? 'unknown',
-  cores: availableParallelism(),
-  node: process.version,
-  bytes: data.length,
-  rows,
-  rejected,
-  runs: RUNS,
-  mbPerSecond: megabytes(parseRate),
-  mbPerSecondSpread: [megabytes(Math.min(...rates.parse)), megabytes(Math.max(...rates.parse))],
-  recordsPerSecond: Math.round((parseRate / data.length) * rows),
-  newlinesMbPerSecond: megabytes(newlineRate),
-  ratioToNewlines: Number((parseRate / newlineRate).toFixed(3)),
-};
-if (values.json) console.log(JSON.stringify(result));
-else {
-  console.log(
-    `csvlog -> COPY BINARY: ${result.mbPerSecond} MB/s (${result.mbPerSecondSpread.join('-')}), ` +
-      `${result.recordsPerSecond} records/s, ${result.ratioToNewlines} of counting newlines ` +
-      `(${result.newlinesMbPerSecond} MB/s); ${rows} rows, ${rejected} rejected; Node ${result.node}, ${result.machine}`,
-  );
-}
-
-function parse() {
-  let refused = 0;
-  let stored = 0;
-  const copy = new CopyBuffer(BATCH_BYTES * 2);
-  const sink = {
-    rows: copy,
-    days: new Set(),
-    reject() {
-      refused += 1;
-    },
-  };
-  const parser = new CsvlogParser({
-    streamId: 1,
-    fileNo: 1,
-    offset: 0,
-    zones: ZONES,
-    maxRecordBytes: 64 * 1024 * 1024,
-  });
-  rates.parse.push(
-    rateOf(piece => {
-      parser.write(piece, sink);
-      if (copy.length < BATCH_BYTES) return;
-      stored += copy.rows;
-      copy.reset();
-    }),
-  );
-  return { rows: stored + copy.rows, rejected: refused };
-}
-
-function countNewlines() {
-  let lines = 0;
-  rates.newlines.push(
-    rateOf(piece => {
-      for (let at = piece.indexOf(LF); at !== -1; at = piece.indexOf(LF, at + 1)) lines += 1;
-    }),
-  );
-  return lines;
+export async function bench() {
+  const files = await sampleLogs(BYTES);
+  const results = [];
+  for (const [format, file] of Object.entries(files)) results.push(await benchFormat(format, file));
+  return results;
 }
 
 /**
- * @param {(piece: Buffer) => void} work
- * @returns {number} bytes a second
+ * @param {string} format
+ * @param {string} file
  */
-function rateOf(work) {
-  let nanoseconds = 0n;
-  for (let at = 0; at < data.length; at += CHUNK_BYTES) {
-    const length = data.copy(chunk, 0, at, at + CHUNK_BYTES);
-    const piece = chunk.subarray(0, length);
-    const begun = process.hrtime.bigint();
-    work(piece);
-    nanoseconds += process.hrtime.bigint() - begun;
+async function benchFormat(format, file) {
+  const { size } = await stat(file);
+  /** @type {Record<string, Run[]>} */
+  const runs = Object.fromEntries(WAYS.map(way => [way, []]));
+  for (let round = 0; round < RUNS; round += 1) {
+    for (const way of WAYS)
+      runs[way]?.push(way === 'wc' ? await countWithWc(file) : await runNode(way, format, file));
   }
-  return data.length / (Number(nanoseconds) / 1e9);
+  const of = (/** @type {string} */ way) => runs[way] ?? [];
+  const rates = (/** @type {string} */ way) => of(way).map(({ seconds }) => size / seconds / 1e6);
+  const [own] = of('pgsluice');
+  const [library] = of('library');
+  if (!own || own.records !== library?.records)
+    throw new Error(`${format}: ${own?.records} records, the library found ${library?.records}`);
+  const ownRate = median(rates('pgsluice'));
+  return {
+    format,
+    bytes: size,
+    records: own.records,
+    rejected: own.rejected,
+    runs: RUNS,
+    mb_per_s: Math.round(ownRate),
+    mb_per_s_spread: spread(rates('pgsluice')),
+    records_per_s: Math.round((ownRate * 1e6 * own.records) / size),
+    peers_mb_per_s: Object.fromEntries(PEERS.map(way => [way, rounded(median(rates(way)))])),
+    peers_mb_per_s_spread: Object.fromEntries(PEERS.map(way => [way, spread(rates(way))])),
+    ratio_to: Object.fromEntries(PEERS.map(way => [way, rounded(ownRate / median(rates(way)), 3)])),
+    library: library.way,
+  };
+}
+
+/** @typedef {Awaited<ReturnType<typeof benchFormat>>} Result */
+
+/** @param {string} way @param {string} format @param {string} file @returns {Promise<Run>} */
+async function runNode(way, format, file) {
+  const { stdout } = await run(process.execPath, [RUN, way, format, file]);
+  return JSON.parse(stdout);
+}
+
+/** @param {string} file @returns {Promise<Run>} */
+async function countWithWc(file) {
+  const begun = performance.now();
+  const { stdout } = await run('sh', ['-c', 'cat "$1" | wc -l', 'sh', file]);
+  return { seconds: (performance.now() - begun) / 1000, records: Number(stdout) };
 }
 
 /** @param {number[]} numbers */
-function median(numbers) {
-  return numbers.toSorted((a, b) => a - b)[numbers.length >> 1] ?? NaN;
+function spread(numbers) {
+  return `${rounded(Math.min(...numbers))}-${rounded(Math.max(...numbers))}`;
 }
 
-/** @param {number} bytes */
-function megabytes(bytes) {
-  return Math.round(bytes / 1e6);
+/** @param {number} number @param {number} [digits] that count */
+function rounded(number, digits = 3) {
+  return number >= 10 ** digits ? Math.round(number) : Number(number.toPrecision(digits));
+}
+
+/**
+ * @param {Result[]} results
+ * @returns {string} for people
+ */
+export function table(results) {
+  const rows = [
+    ['', 'MB/s', 'spread', 'records/s', ...PEERS.map(way => `${way} MB/s (x)`)],
+    ...results.map(result => [
+      result.format,
+      String(result.mb_per_s),
+      result.mb_per_s_spread,
+      String(result.records_per_s),
+      ...PEERS.map(way => `${result.peers_mb_per_s[way]} (${result.ratio_to[way]})`),
+    ]),
+  ];
+  const widths = rows[0]?.map((_, column) => Math.max(...rows.map(row => row[column]?.length ?? 0))) ?? [];
+  const lines = rows.map(row => row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join('  '));
+  const libraries = results.map(
+    ({ format, library, records, rejected }) =>
+      `${format}: ${records} records, ${rejected} rejected; library: ${library}`,
+  );
+  return `bytes to COPY BINARY, medians of ${RUNS} runs, ${BYTES / 1e6} MB each; (x): times as fast as that\n${[...lines, ...libraries].join('\n')}\n`;
 }
