@@ -44,7 +44,8 @@ const NEWLINE = 10;
  * @typedef {HelloFrame | SkipFrame | BegunFrame | FileFrame | HeartbeatFrame | QuietFrame | GoneFrame | CopiedFrame | DoneFrame | LostFrame | ZoneFrame | PrefixFrame | WaitingFrame | FailedFrame} Frame
  */
 
-const NUMBER = '(0|[1-9][0-9]{0,15})'; // below 2^53
+// At most 15 digits: the sum of an offset and a length stays below 2^53, where numbers are exact.
+const NUMBER = '(0|[1-9][0-9]{0,14})';
 const INODE = '([1-9][0-9]{0,19})';
 const patterns = {
   V: new RegExp(`^V ${NUMBER} ${NUMBER}$`),

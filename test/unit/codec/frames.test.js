@@ -102,6 +102,7 @@ for (const [what, text] of [
   ['a negative offset', 'D -1 5\n'],
   ['a frame of no bytes', 'D 0 0\n'],
   ['a number beyond 2^53', 'D 99999999999999999 1\n'],
+  ['an offset whose bytes would end beyond 2^53', 'D 9007199254740991 9\n'],
   ['a number with a leading zero', 'H 1 02 3 4\n'],
   ['a file without a name', 'F 1 2 3 new \n'],
   ['an unknown state', 'F 1 2 3 other a\n'],
