@@ -148,3 +148,41 @@ export function writeTime(to, o, seconds, microseconds) {
   writeMicroseconds(to, o + 4, seconds - POSTGRES_EPOCH_SECONDS, microseconds);
   return o + 12;
 }
+
+/**
+ * @param {DataView} to
+ * @param {number} o
+ * @param {number} value
+ */
+export function writeInt4(to, o, value) {
+  to.setInt32(o, 4);
+  to.setInt32(o + 4, value);
+  return o + 8;
+}
+
+/**
+ * @param {Buffer} bytes
+ * @param {DataView} view
+ * @param {number} start
+ * @param {number} end
+ * @param {Buffer} target
+ * @param {DataView} to
+ * @param {number} o
+ */
+export function writeLines(bytes, view, start, end, target, to, o) {
+  const after = copyLines(bytes, view, start, end, target, to, o + 4);
+  to.setInt32(o, after - o - 4);
+  return after;
+}
+
+/**
+ * Two at a time: of an odd number, four bytes behind them are written too. A row always goes on there.
+ * @param {DataView} to
+ * @param {number} o
+ * @param {number} count
+ */
+export function writeNulls(to, o, count) {
+  const end = o + 4 * count;
+  for (; o < end; o += 8) to.setBigInt64(o, -1n);
+  return end;
+}

@@ -11,7 +11,8 @@
  */
 import { DEFAULT_MAX_REJECTED_BYTES } from './copy-rejected.js';
 import { CsvlogScanner, UNFINISHED } from './csvlog-structure.js';
-import { CutRecord, GrowingHash } from './cut-record.js';
+import { CutMode } from './cut-mode.js';
+import { GrowingHash } from './cut-record.js';
 import { LineMatcher } from './line-matcher.js';
 import { LineWindow } from './line-window.js';
 import { PrefixSearch } from './prefix-search.js';
@@ -47,9 +48,7 @@ const IN_CSVLOG = 2;
 const CUT = 3;
 
 export class LineParser {
-  #context;
   #maxRecordBytes;
-  #keptBytes;
   #maxWaitingBytes;
   #format;
   #matcher;
@@ -69,12 +68,7 @@ export class LineParser {
   /** file offset of a line that begins like a csvlog row but is none, and why it is rejected */
   #notCsvlogAt = NaN;
   #notCsvlogReason = '';
-  /** @type {CutRecord | null} CUT */
-  #cut = null;
-  /** CUT: the end of a line has not come yet */
-  #inLine = false;
-  /** CUT: it ends where its csv does, not with its line */
-  #isCsv = false;
+  #cut;
   /** where quiet() last found an unfinished line */
   #quietOffset = NaN;
 
@@ -96,17 +90,28 @@ export class LineParser {
     maxWaitingBytes = MAX_WAITING_BYTES,
     ...context
   }) {
-    this.#context = context;
     this.#maxRecordBytes = maxRecordBytes;
-    this.#keptBytes = Math.min(maxRejectedBytes, maxRecordBytes);
+    const keptBytes = Math.min(maxRejectedBytes, maxRecordBytes);
     this.#maxWaitingBytes = maxWaitingBytes;
     this.#format = format;
     this.#matcher = new LineMatcher(prefixes);
     this.#search = new PrefixSearch(prefixes);
-    this.#writer = new RecordWriter(context, this.#keptBytes);
+    this.#writer = new RecordWriter(context, keptBytes);
     const usualBytes = maxRecordBytes + maxWaitingBytes + PIECE_BYTES;
     this.#window = new LineWindow(offset, format !== 'jsonlog', usualBytes);
     this.#records = new WaitingRecords(windowBytes);
+    this.#cut = new CutMode(
+      {
+        context,
+        window: this.#window,
+        matcher: this.#matcher,
+        records: this.#records,
+        scanner: this.#scanner,
+        writer: this.#writer,
+        hash: this.#hash,
+      },
+      { maxRecordBytes, keptBytes, headBytes: HEAD_BYTES },
+    );
     this.#at = this.#searched = this.#recordOffset = offset;
   }
 
@@ -157,13 +162,13 @@ export class LineParser {
   quiet(out) {
     this.#writer.begin();
     this.#parse(out, true, false);
-    const unfinished = this.#at < this.#window.end || this.#inLine;
+    const unfinished = this.#at < this.#window.end || (this.#mode === CUT && this.#cut.inLine);
     if (unfinished && this.#quietOffset !== this.#window.end) {
       this.#quietOffset = this.#window.end;
       return;
     }
-    if (this.#cut === null) this.#completeAll(out);
-    else if (!this.#inLine && this.#cut.kind === MESSAGE) this.#finishCut(out);
+    if (this.#mode !== CUT) this.#completeAll(out);
+    else if (this.#cut.endsWhenQuiet) this.#finishCut(out);
     if (this.pendingBytes === 0) this.#forget();
   }
 
@@ -463,12 +468,9 @@ export class LineParser {
    * @param {boolean} inLine its last line goes on behind them
    */
   #beginCut(kind, at, end, inLine) {
-    const { bytes, base } = this.#window;
-    this.#cut = new CutRecord(kind, base + at, bytes.subarray(at, end), this.#keptBytes, this.#hash);
+    this.#cut.begin(kind, at, end, inLine);
     this.#mode = CUT;
-    this.#inLine = inLine;
-    this.#isCsv = kind === CSVLOG;
-    this.#at = this.#searched = base + end;
+    this.#at = this.#cut.at;
   }
 
   /**
@@ -477,83 +479,17 @@ export class LineParser {
    * @param {boolean} ended
    */
   #continueCut(out, ended) {
-    const { bytes, base } = this.#window;
-    const { length } = bytes;
-    const cut = /** @type {CutRecord} */ (this.#cut);
-    let at = this.#at - base;
-    for (;;) {
-      if (this.#inLine && at < length) {
-        const end = this.#isCsv ? this.#scanner.scan(bytes, at) : bytes.indexOf(LF, at) + 1 || UNFINISHED;
-        const stop = end >= 0 ? end : end === UNFINISHED ? length : this.#scanner.brokenAt;
-        cut.add(bytes, at, stop);
-        at = stop;
-        this.#at = this.#searched = base + at;
-        this.#inLine = end < 0;
-        if (this.#isCsv && end !== UNFINISHED) {
-          // What is no csv any more ends with its line.
-          this.#isCsv = false;
-          if (this.#inLine) continue;
-        }
-      }
-      if (this.#inLine && !ended) return;
-      if (cut.kind === MESSAGE && !this.#inLine) {
-        const belongs = this.#belongsToCut(at, ended);
-        if (belongs === null) return;
-        if (belongs) {
-          this.#inLine = true;
-          continue;
-        }
-      }
-      this.#inLine = false;
-      this.#finishCut(out);
-      return;
-    }
-  }
-
-  /**
-   * @param {number} at where a line begins
-   * @param {boolean} ended
-   * @returns {boolean | null} whether the line belongs to the record; null: that needs more bytes
-   */
-  #belongsToCut(at, ended) {
-    const { bytes, base } = this.#window;
-    const { length } = bytes;
-    if (at === length) return ended ? false : null;
-    if (bytes[at] === TAB) return true;
-    const head = Math.min(HEAD_BYTES, this.#maxRecordBytes);
-    let lineEnd = bytes.indexOf(LF, Math.max(at, this.#searched - base));
-    if (lineEnd < 0) {
-      this.#searched = base + length;
-      if (length - at <= this.#maxRecordBytes && !ended) return null;
-      lineEnd = length;
-    }
-    const records = this.#records;
-    const slot = records.slotAt(0);
-    const headEnd = lineEnd - at < this.#maxRecordBytes ? Math.min(lineEnd, at + HEAD_BYTES) : at + head;
-    const matcher = this.#matcher;
-    if (!matcher.match(bytes, at, headEnd) || matcher.part <= records.lastPart[slot]) return false;
-    if (matcher.processOf(bytes) !== records.process[slot]) return false;
-    records.lastPart[slot] = matcher.part;
-    return true;
+    const isOver = this.#cut.read(ended);
+    this.#at = this.#cut.at;
+    if (isOver) this.#finishCut(out);
   }
 
   /** @param {RowSink} out */
   #finishCut(out) {
-    const cut = /** @type {CutRecord} */ (this.#cut);
-    const records = this.#records;
-    const { streamId, fileNo } = this.#context;
-    const { offset, length } = cut;
-    this.#writer.writeCut(cut.kind, records, records.slotAt(0), cut.beginning, cut.view, offset, out);
-    out.cut({ streamId, fileNo, offset, length, sha256: cut.sha256() });
-    if (cut.kind === MESSAGE) {
-      records.completeAll();
-      records.drop(records.count);
-    }
-    this.#cut = null;
+    this.#cut.finish(out);
     this.#mode = LINES;
     this.#current = NO_RECORD;
-    this.#recordOffset = this.#at;
-    this.#searched = this.#at;
+    this.#recordOffset = this.#searched = this.#at;
   }
 
   /**

@@ -12,9 +12,10 @@ import { MESSAGE as MESSAGE_COLUMN, ROW_OVERHEAD_BYTES } from './copy-columns.js
 import { escapeRow, isStorable } from './copy-escape.js';
 import {
   copyLines,
-  writeInt4Digits,
-  writeInt8Digits,
+  writeInt4,
+  writeLines,
   writeNull,
+  writeNulls,
   writeText,
   writeTime,
 } from './copy-fields.js';
@@ -24,18 +25,15 @@ import {
   COMMAND_TAG,
   CONNECTION_FROM,
   DATABASE_NAME,
-  isUnknownName,
   LEADER_PID,
   LOG_EPOCH,
   LOG_TIME,
-  PROCESS_ID,
   QUERY_ID,
   SESSION_ID,
   SESSION_LINE_NUM,
   SESSION_START_TIME,
   SQL_STATE_CODE,
   TRANSACTION_ID,
-  USER_NAME,
   VIRTUAL_TRANSACTION_ID,
   writeConnectionFrom,
 } from './line-prefix-fields.js';
@@ -43,6 +41,7 @@ import { splitLegacyPosition } from './legacy-words.js';
 import { readDuration } from './duration.js';
 import { positionNumber, severityTag, splitPosition } from './languages.js';
 import { TimeReader } from './log-time.js';
+import { writeField, writeInt8Field, writeLastFields, writeProcess } from './prefix-columns.js';
 import { CUT_BIT, writeLeadingFields, writeTrailingFields } from './row-ends.js';
 import {
   BACKTRACE_PART,
@@ -512,157 +511,4 @@ function beginsWithState(bytes, start, end) {
     if (!((byte >= ZERO && byte <= NINE) || (byte >= UPPER_A && byte <= UPPER_Z))) return false;
   }
   return bytes[start + STATE_BYTES] === COLON && bytes[start + STATE_BYTES + 1] === SPACE;
-}
-
-/**
- * @param {DataView} to
- * @param {number} o
- * @param {number} value
- */
-function writeInt4(to, o, value) {
-  to.setInt32(o, 4);
-  to.setInt32(o + 4, value);
-  return o + 8;
-}
-
-/**
- * @param {Buffer} bytes
- * @param {DataView} view
- * @param {number} start
- * @param {number} end
- * @param {Buffer} target
- * @param {DataView} to
- * @param {number} o
- */
-function writeLines(bytes, view, start, end, target, to, o) {
-  const after = copyLines(bytes, view, start, end, target, to, o + 4);
-  to.setInt32(o, after - o - 4);
-  return after;
-}
-
-/**
- * Two at a time: of an odd number, four bytes behind them are written too. A row always goes on there.
- * @param {DataView} to
- * @param {number} o
- * @param {number} count
- */
-function writeNulls(to, o, count) {
-  const end = o + 4 * count;
-  for (; o < end; o += 8) to.setBigInt64(o, -1n);
-  return end;
-}
-
-/**
- * user_name, database_name and process_id
- * @param {Buffer} bytes
- * @param {DataView} view
- * @param {Int32Array} spans
- * @param {number} f
- * @param {number} shift
- * @param {number} present
- * @param {Buffer} target
- * @param {DataView} to
- * @param {number} o
- */
-function writeProcess(bytes, view, spans, f, shift, present, target, to, o) {
-  o = writeName(bytes, view, spans, f, USER_NAME, shift, present, target, to, o);
-  o = writeName(bytes, view, spans, f, DATABASE_NAME, shift, present, target, to, o);
-  return writeInt4Field(bytes, spans, f, PROCESS_ID, shift, present, to, o);
-}
-
-/**
- * application_name ... query_id
- * @param {Buffer} bytes
- * @param {DataView} view
- * @param {Int32Array} spans
- * @param {number} f
- * @param {number} shift
- * @param {number} present
- * @param {Buffer} target
- * @param {DataView} to
- * @param {number} o
- */
-function writeLastFields(bytes, view, spans, f, shift, present, target, to, o) {
-  const name = spans[f + 2 * APPLICATION_NAME] + shift;
-  const nameEnd = spans[f + 2 * APPLICATION_NAME + 1] + shift;
-  if ((present & (1 << APPLICATION_NAME)) === 0) {
-    o = writeNull(to, o);
-  } else {
-    // csvlog has an empty text where stderr has [unknown].
-    const start = isUnknownName(bytes, name, nameEnd) ? nameEnd : name;
-    o = writeText(bytes, view, start, nameEnd, target, to, o);
-  }
-  o = writeField(bytes, view, spans, f, BACKEND_TYPE, shift, present, target, to, o);
-  o = writeInt4Field(bytes, spans, f, LEADER_PID, shift, present, to, o);
-  return writeInt8Field(bytes, spans, f, QUERY_ID, shift, present, to, o);
-}
-
-/**
- * @param {Buffer} bytes
- * @param {DataView} view
- * @param {Int32Array} spans
- * @param {number} f where the fields of the record begin in spans
- * @param {number} field
- * @param {number} shift
- * @param {number} present
- * @param {Buffer} target
- * @param {DataView} to
- * @param {number} o
- */
-function writeField(bytes, view, spans, f, field, shift, present, target, to, o) {
-  if ((present & (1 << field)) === 0) return writeNull(to, o);
-  const at = f + 2 * field;
-  return writeText(bytes, view, spans[at] + shift, spans[at + 1] + shift, target, to, o);
-}
-
-/**
- * @param {Buffer} bytes
- * @param {Int32Array} spans
- * @param {number} f
- * @param {number} field
- * @param {number} shift
- * @param {number} present
- * @param {DataView} to
- * @param {number} o
- */
-function writeInt4Field(bytes, spans, f, field, shift, present, to, o) {
-  if ((present & (1 << field)) === 0) return writeNull(to, o);
-  const at = f + 2 * field;
-  return writeInt4Digits(bytes, spans[at] + shift, spans[at + 1] + shift, to, o);
-}
-
-/**
- * @param {Buffer} bytes
- * @param {Int32Array} spans
- * @param {number} f
- * @param {number} field
- * @param {number} shift
- * @param {number} present
- * @param {DataView} to
- * @param {number} o
- */
-function writeInt8Field(bytes, spans, f, field, shift, present, to, o) {
-  if ((present & (1 << field)) === 0) return writeNull(to, o);
-  const at = f + 2 * field;
-  return writeInt8Digits(bytes, spans[at] + shift, spans[at + 1] + shift, to, o);
-}
-
-/**
- * user_name or database_name: NULL for [unknown], as in csvlog.
- * @param {Buffer} bytes
- * @param {DataView} view
- * @param {Int32Array} spans
- * @param {number} f
- * @param {number} field
- * @param {number} shift
- * @param {number} present
- * @param {Buffer} target
- * @param {DataView} to
- * @param {number} o
- */
-function writeName(bytes, view, spans, f, field, shift, present, target, to, o) {
-  const start = spans[f + 2 * field] + shift;
-  const end = spans[f + 2 * field + 1] + shift;
-  if ((present & (1 << field)) === 0 || isUnknownName(bytes, start, end)) return writeNull(to, o);
-  return writeText(bytes, view, start, end, target, to, o);
 }
