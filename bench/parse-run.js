@@ -32,7 +32,7 @@ const REMOTE_HOST = 4;
 const LOCATION = 21;
 const MESSAGE = 13;
 const COLUMNS = 26;
-/** What '%m [%p] %q%u@%d ' and a severity look like. */
+/** What '%m [%p] %q%u@%d ', or '%m [%p] ', and a severity look like. */
 const STDERR_LINE =
   /^(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d{3} \w+) \[(\d+)\] (?:([^@ ]*)@([^ ]*) )?([A-Z0-9]+): {2}(.*)$/;
 const LABELS = new Map([
@@ -51,6 +51,7 @@ const LIBRARIES = {
   csvlog: ['csv-parse', readWithCsvParse],
   jsonlog: ['readline + JSON.parse', readJson],
   stderr: ['readline + a regular expression', readStderr],
+  'stderr-short': ['readline + a regular expression', readStderr],
 };
 
 const [, , wayName = '', format = '', file = ''] = process.argv;

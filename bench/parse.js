@@ -1,5 +1,6 @@
 /**
- * How fast logs become COPY BINARY on one core, for csvlog, jsonlog and stderr, beside what else there is to read lines
+ * How fast logs become COPY BINARY on one core, for csvlog, jsonlog, stderr with the log_line_prefix of Debian
+ * ('%m [%p] %q%u@%d ') and with that of PostgreSQL ('%m [%p] ', stderr-short), beside what else there is to read lines
  * with, on the same files in the same run:
  *   wc        cat FILE | wc -l: the limit, two processes of their own
  *   newlines  counting newlines with Buffer.indexOf in pieces of 64 KiB

@@ -19,8 +19,9 @@ const LF = 0x0a;
 /** Longer than any line of pgbench's. */
 const LINE_MAX_BYTES = 64 * 1024;
 
-/** Of the stderr logs. */
-const LINE_PREFIX = '%m [%p] %q%u@%d ';
+/** log_line_prefix as Debian and as PostgreSQL have it by default. */
+const DEBIAN_PREFIX = '%m [%p] %q%u@%d ';
+const POSTGRES_PREFIX = '%m [%p] ';
 
 /**
  * @param {number} minBytes
@@ -33,18 +34,22 @@ export async function sampleDirectory(minBytes) {
 }
 
 /**
- * The same load in all formats at once.
+ * The same load in all formats at once, and once more as stderr with a short prefix.
  * @param {number} bytes
- * @returns {Promise<{ csvlog: string, jsonlog: string, stderr: string }>} files of so many bytes and the rest of a line
+ * @returns {Promise<Record<'csvlog' | 'jsonlog' | 'stderr' | 'stderr-short', string>>} files of so many bytes and the
+ *   rest of a line
  */
 export async function sampleLogs(bytes) {
   const path = join(directory, `logs-${bytes}`);
   const names = { csvlog: 'postgresql.csv', jsonlog: 'postgresql.json', stderr: 'postgresql.log' };
   await make(path, bytes, names, true);
+  const short = join(directory, `short-${bytes}`);
+  await make(short, bytes, { stderr: names.stderr }, true, POSTGRES_PREFIX);
   return {
     csvlog: join(path, names.csvlog),
     jsonlog: join(path, names.jsonlog),
     stderr: join(path, names.stderr),
+    'stderr-short': join(short, names.stderr),
   };
 }
 
@@ -53,8 +58,9 @@ export async function sampleLogs(bytes) {
  * @param {number} minBytes of each log
  * @param {Record<string, string>} names destination -> name of its file
  * @param {boolean} isCut whether no more than minBytes are wanted
+ * @param {string} [linePrefix] log_line_prefix
  */
-async function make(path, minBytes, names, isCut) {
+async function make(path, minBytes, names, isCut, linePrefix = DEBIAN_PREFIX) {
   if (await stat(path).catch(() => null)) return;
   const [pgbench] = globSync('/usr/lib/postgresql/*/bin/pgbench').toSorted().toReversed();
   if (!pgbench) throw new Error('pgbench is needed (Debian package postgresql)');
@@ -66,7 +72,7 @@ async function make(path, minBytes, names, isCut) {
     settings: {
       ...csvlogSettings({ rotationSize: '0', filename: 'postgresql.log' }),
       log_destination: Object.keys(names).join(','),
-      log_line_prefix: LINE_PREFIX,
+      log_line_prefix: linePrefix,
       log_statement: 'none',
       log_duration: 'off',
       log_min_duration_statement: '0',

@@ -56,6 +56,7 @@ export class LinePrefix {
   #captured;
   #capturedFields;
   #quit;
+  /** the FREE steps */
   #frees;
   /** step at which the line's prefix ended */
   #stop = 0;
@@ -86,7 +87,7 @@ export class LinePrefix {
     this.#spans = new Int32Array(2 * steps.length);
     this.#failedFrom = new Float64Array(steps.length);
     this.#quit = steps.findIndex(({ form }) => form === QUIT);
-    this.#frees = steps.some(({ form }) => form === FREE);
+    this.#frees = Int32Array.from(steps.flatMap(({ form }, index) => (form === FREE ? [index] : [])));
 
     const captured = steps.map((step, index) => ({ ...step, index })).filter(({ field }) => field >= 0);
     captured.sort((a, b) => a.rank - b.rank || b.index - a.index);
@@ -119,8 +120,9 @@ export class LinePrefix {
    * @returns {number} the index after the prefix, and `fields` is filled; -1: no such prefix, `fields` is undefined
    */
   match(bytes, at, end, isMessage) {
-    if (this.#frees) {
-      this.#failedFrom.fill(Infinity);
+    const frees = this.#frees;
+    if (frees.length > 0) {
+      for (let index = 0; index < frees.length; index += 1) this.#failedFrom[frees[index]] = Infinity;
       this.#searchEnd = Math.min(end, at + SEARCHED_BYTES);
     }
     const after = this.#run(bytes, at, end, 0, isMessage);
@@ -174,7 +176,7 @@ export class LinePrefix {
           return p;
         }
       } else if (form === DONE) {
-        if ((this.#frees || this.#quit >= 0) && !isMessage(bytes, p, end)) return -1;
+        if ((this.#frees.length > 0 || this.#quit >= 0) && !isMessage(bytes, p, end)) return -1;
         this.#stop = step;
         return p;
       } else {
