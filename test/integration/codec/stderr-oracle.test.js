@@ -11,7 +11,7 @@ import { CsvlogParser } from '../../../src/codec/csvlog.js';
 import { LineParser } from '../../../src/codec/line-parser.js';
 import { compileLinePrefix } from '../../../src/codec/line-prefix.js';
 import { startPostgres } from '../../helpers/postgres.js';
-import { readRows } from '../../unit/codec/line-parser-model.js';
+import { readLogRows } from '../../unit/codec/csvlog-model.js';
 
 /** @import { Rejected } from '../../../src/codec/copy-rejected.js' */
 /** @import { TestPostgres } from '../../helpers/postgres.js' */
@@ -147,7 +147,7 @@ function rowsOf(parser, bytes) {
   for (let at = 0; at < bytes.length; at += 10_000) parser.write(bytes.subarray(at, at + 10_000), sink);
   parser.end(sink);
   assert.deepEqual(rejected, []);
-  return readRows(rows.bytes());
+  return readLogRows(rows.bytes());
 }
 
 const context = {

@@ -115,7 +115,7 @@ export function readRecord(bytes) {
  * @param {Buffer} bytes COPY BINARY rows of the log table without header and trailer
  * @returns {Value[][]} 31 values a row; text as latin1, times as microseconds since 2000
  */
-function readLogRows(bytes) {
+export function readLogRows(bytes) {
   const kinds = `iil${KINDS}fl`;
   const rows = [];
   for (let at = 0; at < bytes.length;) {

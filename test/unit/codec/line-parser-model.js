@@ -10,7 +10,7 @@ import { readFileSync } from 'node:fs';
 import { CopyBuffer } from '../../../src/codec/copy-buffer.js';
 import { LineParser } from '../../../src/codec/line-parser.js';
 import { compileLinePrefix } from '../../../src/codec/line-prefix.js';
-import { expectedValues, readRecord, unescape } from './csvlog-model.js';
+import { expectedValues, readLogRows, readRecord, unescape } from './csvlog-model.js';
 
 /** @import { CutRecord } from '../../../src/codec/row-sink.js' */
 /** @import { Rejected } from '../../../src/codec/copy-rejected.js' */
@@ -203,35 +203,6 @@ export function valuesOf({ kind, raw, columns, texts }) {
 }
 
 /**
- * @param {Buffer} bytes COPY BINARY rows of the log table without header and trailer
- * @returns {Value[][]} 31 values a row; text as latin1, times as microseconds since 2000
- */
-export function readRows(bytes) {
-  const kinds = 'iilzttittltztlttttttittitttilfl';
-  const rows = [];
-  for (let at = 0; at < bytes.length;) {
-    assert.equal(bytes.readInt16BE(at), 31);
-    at += 2;
-    /** @type {Value[]} */
-    const row = [];
-    for (const kind of kinds) {
-      const length = bytes.readInt32BE(at);
-      at += 4;
-      const value = bytes.subarray(at, at + Math.max(length, 0));
-      at += value.length;
-      if (length === -1) row.push(null);
-      else if (kind === 't') row.push(value.toString('latin1'));
-      else if (kind === 'i') row.push((assert.equal(length, 4), value.readInt32BE()));
-      else if (kind === 'f') row.push((assert.equal(length, 8), value.readDoubleBE()));
-      else row.push((assert.equal(length, 8), value.readBigInt64BE()));
-    }
-    assert.ok(at <= bytes.length);
-    rows.push(row);
-  }
-  return rows;
-}
-
-/**
  * @param {Value[]} row
  * @returns {Value[]} 26 columns and duration_ms; texts that are stored escaped as they were in the file
  */
@@ -352,7 +323,7 @@ export function run(
     count: sink.rows.rows,
     /** read when asked for: most callers compare the raw bytes */
     get rows() {
-      return readRows(raw);
+      return readLogRows(raw);
     },
   };
 }
