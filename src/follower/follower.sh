@@ -20,6 +20,8 @@ full_scan_every=600 # seconds; in between only files modified in the last 2 minu
 pops_max=50         # files that are read between two listings
 unsure_max=5        # listings between two heartbeats because files had other names than listed
 finished_after=10   # seconds: a copy that is older is complete
+passed_after=60     # seconds: as long before the newest log a file was written to last that is no longer written to
+passes_max=20       # in one scan
 
 say() { printf '%s\n' "$1" || exit 1; }
 fail() {

@@ -32,10 +32,10 @@ resolve() {
   fi
 }
 
-# Whether the file $1 (./name) is one of the logs, by its name. Sets compressed, and renamed when another name is all
-# that speaks against it.
+# Whether the file $1 (./name) is one of the logs, by its name. Sets compressed, renamed when another name is all that
+# speaks against it, and beaten when a better file with the same messages does.
 wanted() {
-  base=${1#./} compressed='' renamed=''
+  base=${1#./} compressed='' renamed='' beaten=''
   case $base in
     *.gz)
       # While the file it was made of is there, it is not finished, or a copy.
@@ -62,7 +62,12 @@ wanted() {
   esac
   case $format in
     plain) return 0 ;;
-    auto) [ "$base" = "$live" ] || ! surpassed ;;
+    auto)
+      [ "$base" = "$live" ] || ! surpassed || {
+        beaten=1
+        return 1
+      }
+      ;;
     *) [ $kind = "$format" ] || ! renamed=1 ;;
   esac
 }

@@ -7,7 +7,7 @@
 # One sort brings both lines of an inode together, so a directory of thousands of files stays linear.
 scan() {
   todo='' behind=0 known_inode='' kept='' unreadable='' fresh='' missing='' present=' ' moved='' last_inode=''
-  found_csvlog='' found_jsonlog='' newest='' newest_mtime=0 open_mtime=0 open_listed='' open_other=''
+  passed='' newest_better=0 found_csvlog='' found_jsonlog='' newest='' newest_mtime=0 open_mtime=0 open_listed='' open_other=''
   heads=$nl
   [ $since_beat -lt $beat_max ] || held_files=''
   IFS=$nl
@@ -35,6 +35,11 @@ scan() {
           read_to=${known_entry#K } read_to=${read_to%% *}
           known_name=${known_entry#K * * * * * }
           kept=$kept$inode\ $known_entry$nl known_inode=''
+        fi
+        if [ "$beaten" ]; then
+          [ "$read_to" -ge 0 ] || [ "$compressed" ] || [ "$size" -eq 0 ] || passed=$passed$mtime\ $inode\ $size\ $file$nl
+        elif [ "$kind" != stderr ] && [ "$mtime" -gt $newest_better ]; then
+          newest_better=$mtime
         fi
         # A known file under any name may still be written to: a rename does not tell the writer.
         [ "$is_wanted" ] || { [ "$renamed" ] && [ "$size" -gt "$read_to" ] && [ "$read_to" -gt 0 ]; } || continue
@@ -99,6 +104,7 @@ scan() {
     for entry in $unread; do removed "$entry"; done
     IFS=$blank
     unread=$todo
+    pass_over
   else
     known=$known$missing
   fi
@@ -112,6 +118,25 @@ scan() {
   esac
   if [ "$unreadable" ] && [ "$unreadable" != "$told" ]; then say "W unreadable $dir/$unreadable"; fi
   told=$unreadable pops=0
+}
+
+# What is also in better files is named as skipped: it must not be read when those are removed first. Only what is no
+# longer written to, and some at a time.
+pass_over() {
+  passes=$passes_max
+  while [ "$passed" ] && [ $passes -gt 0 ]; do
+    entry=${passed%%"$nl"*} passed=${passed#*"$nl"}
+    mtime=${entry%% *} entry=${entry#* }
+    inode=${entry%% *} entry=${entry#* }
+    size=${entry%% *} file=${entry#* }
+    [ $((mtime + passed_after)) -lt $newest_better ] && [ "${file#./}" != "$live_log" ] && command exec 5<"$file" || continue
+    set -- $(stat -L -c '%i %s' /proc/self/fd/5)
+    if [ "$1 $2" = "$inode $size" ]; then
+      holder_inode=$inode holder_size=$size compressed='' passes=$((passes - 1))
+      skip
+    fi
+    exec 5<&-
+  done
 }
 
 # Whether $2 is in the list $1 (" 12  13 ").

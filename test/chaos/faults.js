@@ -317,6 +317,8 @@ async function removeStoredLogs(world) {
       mkdirSync(kept, { recursive: true });
       const copy = join(kept, basename(file));
       linkSync(file, copy);
+      // Whoever removes old logs removes both; alone, it would be read: its messages are in no better file any more.
+      rmSync(file.replace(/csv$/, 'log'), { force: true });
       rmSync(file);
       world.archived.get(source)?.push(copy);
       removed += 1;

@@ -1,6 +1,6 @@
 /** Which files of a directory are read: by format, by what PostgreSQL says it writes, and nothing twice. */
 import assert from 'node:assert/strict';
-import { renameSync } from 'node:fs';
+import { renameSync, rmSync } from 'node:fs';
 import { endsWith, lines, text } from './rotation-cases.js';
 
 /** @typedef {import('./rotation-world.js').Watched} Watched */
@@ -74,6 +74,30 @@ export const FORMAT_CASES = {
       await endsWith(
         log,
         ['message', 'more', 'next'].flatMap(tag => lines(tag)),
+        { events: 0 },
+      );
+    },
+  },
+
+  'auto: the .csv is removed before the .log of the same name': {
+    format: 'auto',
+    async run(log) {
+      for (const name of ['a', 'b']) {
+        log.write(`${name}.log`, stderr(lines(name)), 300);
+        log.write(`${name}.csv`, csv(lines(name)), 300);
+      }
+      log.write('c.csv', csv(lines('c')));
+      await log.connect();
+      await log.sees(lines('c').at(-1) ?? '');
+      rmSync(log.at('a.csv'));
+      log.append('c.csv', csv(lines('more')));
+      await log.sees(lines('more').at(-1) ?? '');
+      await log.disconnect();
+      rmSync(log.at('b.csv'));
+      await log.connect();
+      await endsWith(
+        log,
+        ['a', 'b', 'c', 'more'].flatMap(tag => lines(tag)),
         { events: 0 },
       );
     },
