@@ -56,7 +56,7 @@ export class Progress {
     const { rows } = await client.query(
       `SELECT h.name, sum(f."offset")::float8 AS stored
          FROM pgsluice.file f JOIN pgsluice.stream USING (stream_id) JOIN pgsluice.host h USING (host_id)
-        WHERE f.gone_at IS NULL GROUP BY h.name`,
+        WHERE f.gone_at IS NULL AND f.name LIKE '%.csv' GROUP BY h.name`,
     );
     const now = performance.now();
     for (const { name, stored } of rows) {

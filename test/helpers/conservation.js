@@ -43,7 +43,7 @@ export async function waitUntilDrained(storage, host, logDir, limitMs) {
     const { rows } = await storage.query(
       `SELECT coalesce(sum(f."offset"), 0)::bigint AS stored
          FROM pgsluice.file f JOIN pgsluice.stream USING (stream_id) JOIN pgsluice.host h USING (host_id)
-        WHERE h.name = $1 AND f.gone_at IS NULL`,
+        WHERE h.name = $1 AND f.gone_at IS NULL AND f.name LIKE '%.csv'`,
       [host],
     );
     const stored = Number(rows[0].stored);
