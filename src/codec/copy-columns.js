@@ -47,7 +47,7 @@ export const SEVERITY = 11;
 export const MESSAGE = 13;
 
 /** Fields before the first csvlog column. */
-const LEADING_FIELDS = 3;
+export const LEADING_FIELDS = 3;
 
 /** Fields of a row of the log table. */
 export const LOG_FIELDS = LEADING_FIELDS + CSVLOG_COLUMNS.length + 2;

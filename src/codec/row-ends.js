@@ -5,6 +5,7 @@
  *   0..25   column i is not as it was written: a text is stored escaped (copy-escape.js); log_time is the time of
  *           arrival, session_start_time is NULL, because the log has no usable time there
  *   26      the record was longer than the limit: this is its beginning
+ *   27      secrets were taken out (redact.js)
  *   32..47  the number of the translated word that error_severity was written as (languages.js); 0: English
  */
 import { LOG_FIELDS } from './copy-columns.js';
@@ -12,6 +13,8 @@ import { writeInt64 } from './copy-int64.js';
 
 /** Bit of marks: a record that is longer than the limit. */
 export const CUT_BIT = 26;
+/** Bit of marks: secrets were taken out. */
+export const REDACTED_BIT = 27;
 
 /** Bytes of the leading fields with their lengths. */
 export const LEADING_BYTES = 2 + 8 + 8 + 12;

@@ -20,6 +20,8 @@ import { LOG_LEVELS } from '../base/logger.js';
  *   OpenSSH's own default files; connectRate: new connections a second
  * @property {Readonly<{ opensshAboveBps: number, ssh2BelowBps: number }>} transport Bps: bits a second
  * @property {Readonly<{ maxBytes: number, maxDelayMs: number, maxRecordBytes: number }>} batch
+ * @property {Readonly<{ redact: readonly import('../base/redact-classes.js').RedactClass[] }>} log redact: classes
+ *   of secrets that are not stored
  * @property {Readonly<{ days: number }>} retention
  */
 
@@ -214,6 +216,14 @@ export const OPTIONS = [
     max: '128MiB',
     because: 'PostgreSQL takes at most 1 GB at once, and a byte that has to be escaped becomes four',
     about: 'Of a longer record the beginning is stored, with the length and the hash of the whole.',
+  },
+  {
+    key: 'log.redact',
+    name: 'redact',
+    type: 'redact',
+    default: 'none',
+    about:
+      'Secrets that are taken out of records before they are stored: "none", "all", or some of credential, parsing_error, statement_text, statement_parameter, table_data, ops, unidentified, with commas.',
   },
   {
     key: 'retention.days',

@@ -9,6 +9,7 @@
 import path from 'node:path';
 import { PgsluiceError } from '../base/errors.js';
 import { printable } from '../base/printable.js';
+import { REDACT_CLASSES } from '../base/redact-classes.js';
 import { redactUrl } from '../base/redact-url.js';
 import {
   formatBitrate,
@@ -40,7 +41,7 @@ import { parseTomlValue } from './toml.js';
 
 /** @type {{ size: OptionType, duration: OptionType, bitrate: OptionType, int: OptionType, enum: OptionType,
  *   path: OptionType, optionalPath: OptionType, sshConfig: OptionType, program: OptionType,
- *   address: OptionType, storageUrl: OptionType, sshOptions: OptionType }} */
+ *   address: OptionType, storageUrl: OptionType, redact: OptionType, sshOptions: OptionType }} */
 export const TYPES = {
   size: {
     parse: value => parseSize(scalar(value)),
@@ -104,6 +105,11 @@ export const TYPES = {
   storageUrl: {
     parse: parseStorageUrl,
     format: value => value,
+  },
+  redact: {
+    parse: parseRedact,
+    format: value =>
+      value.length === 0 ? 'none' : value.length === REDACT_CLASSES.length ? 'all' : value.join(','),
   },
   sshOptions: {
     parse: parseSshOptions,
@@ -183,6 +189,21 @@ function parseStorageUrl(value) {
     typeof value === 'string' ? redactUrl(value) : value,
     '"embedded" or a URL such as "postgres://user@host:5432/database" (other characters in a password as %40 and so on)',
   );
+}
+
+/**
+ * @param {unknown} value
+ * @returns {readonly import('../base/redact-classes.js').RedactClass[]} in the order of REDACT_CLASSES
+ */
+function parseRedact(value) {
+  if (value === 'none') return Object.freeze([]);
+  if (value === 'all') return REDACT_CLASSES;
+  const names = typeof value === 'string' ? value.split(',').map(name => name.trim()) : [];
+  const classes = REDACT_CLASSES.filter(name => names.includes(name));
+  // A class that is spelled wrong would let its secrets through.
+  if (classes.length > 0 && names.every(name => REDACT_CLASSES.some(known => known === name)))
+    return Object.freeze(classes);
+  throw refused(value, `"none", "all", or a list with commas of ${REDACT_CLASSES.join(', ')}`);
 }
 
 /**

@@ -46,6 +46,7 @@
  * @property {number} maxBatchBytes
  * @property {number} maxBatchDelayMs
  * @property {number} maxRecordBytes
+ * @property {readonly import('../base/redact-classes.js').RedactClass[]} redact classes of secrets that are not stored
  * @property {number} connectTimeoutMs
  * @property {string} logLevel
  */

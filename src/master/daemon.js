@@ -174,7 +174,7 @@ export class Daemon {
 
   /** @param {number} index */
   #configureWorker(index) {
-    const { batch, daemon, ssh } = this.#config;
+    const { batch, daemon, log, ssh } = this.#config;
     this.#workers[index]?.process.send({
       type: 'configure',
       settings: {
@@ -182,6 +182,7 @@ export class Daemon {
         maxBatchBytes: batch.maxBytes,
         maxBatchDelayMs: batch.maxDelayMs,
         maxRecordBytes: batch.maxRecordBytes,
+        redact: log.redact,
         connectTimeoutMs: ssh.connectTimeoutMs,
         logLevel: daemon.logLevel,
       },

@@ -6,6 +6,7 @@
  * batches are on their way, each on its own connection: their COPYs run side by side, their positions are advanced
  * and committed strictly in order, so there is never a hole before a position. While all are on their way and the
  * next is full, `full` is true and readers pause: memory holds PIPELINE + 1 batches, never more.
+ * With a redactor, secrets are taken out of rows as they come, at the latest when their batch is closed.
  * After a failure nothing in memory is trusted: all batches are dropped and onFailure makes every stream resume from
  * its committed position.
  */
@@ -30,6 +31,8 @@ class Batch {
   constructor(sizeBytes) {
     this.records = new CopyBuffer(sizeBytes + CHUNK_SLACK_BYTES);
     this.rejected = new CopyBuffer(REJECTED_BYTES);
+    /** bytes of records that secrets were taken out of */
+    this.redacted = 0;
     /** @type {Set<number>} */
     this.days = new Set();
     /** @type {import('../codec/row-sink.js').CutRecord[]} */
@@ -45,6 +48,7 @@ class Batch {
   clear() {
     this.records.reset();
     this.rejected.reset();
+    this.redacted = 0;
     this.days.clear();
     this.cuts = [];
     this.streams.clear();
@@ -54,6 +58,7 @@ class Batch {
 export class Batcher {
   #settings;
   #connect;
+  #redactor;
   #onRoom;
   #onFailure;
   /** filling @type {Batch} */
@@ -81,12 +86,14 @@ export class Batcher {
    * @param {object} options
    * @param {{ maxBatchBytes: number, maxBatchDelayMs: number }} options.settings
    * @param {() => Promise<import('pg').Client>} options.connect a new connection to the storage
+   * @param {import('../codec/redact.js').Redactor | null} options.redactor null: everything is stored as it is
    * @param {() => void} options.onRoom there is room again after `full`
    * @param {(error: unknown) => void} options.onFailure everything uncommitted was dropped
    */
-  constructor({ settings, connect, onRoom, onFailure }) {
+  constructor({ settings, connect, redactor, onRoom, onFailure }) {
     this.#settings = settings;
     this.#connect = connect;
+    this.#redactor = redactor;
     this.#onRoom = onRoom;
     this.#onFailure = onFailure;
     this.#quiet = setTimeout(() => {
@@ -99,7 +106,12 @@ export class Batcher {
       rows: this.#batch.records,
       days: this.#batch.days,
       receivedAtMs: 0,
-      reject: rejected => encodeRejected(this.#batch.rejected, rejected, Date.now()),
+      reject: rejected =>
+        encodeRejected(
+          this.#batch.rejected,
+          redactor === null ? rejected : redactor.redactRejected(rejected),
+          Date.now(),
+        ),
       cut: cut => this.#batch.cuts.push(cut),
     };
   }
@@ -112,6 +124,16 @@ export class Batcher {
   /** Rows in the batch that is filling. */
   get counts() {
     return { records: this.#batch.records.rows, rejected: this.#batch.rejected.rows };
+  }
+
+  /**
+   * Takes rows in.
+   * @param {(sink: import('../codec/row-sink.js').RowSink) => void} work
+   */
+  store(work) {
+    this.sink.receivedAtMs = Date.now();
+    work(this.sink);
+    this.#redact();
   }
 
   /**
@@ -164,6 +186,7 @@ export class Batcher {
     const next = this.#batch.streams.size > 0 ? this.#spare.pop() : undefined;
     if (!next) return;
     this.#stopTimer();
+    this.#redact();
     const batch = this.#batch;
     this.#batch = next;
     this.sink.rows = next.records;
@@ -180,6 +203,14 @@ export class Batcher {
       },
     );
     this.#closed.push({ batch, done });
+  }
+
+  /** What was parsed since the last time; the work goes on in the next batch if this one is closed in between. */
+  #redact() {
+    if (this.#redactor === null) return;
+    const { records, redacted } = this.#batch;
+    if (records.length > redacted) this.#redactor.redact(records, redacted);
+    this.#batch.redacted = records.length;
   }
 
   /**

@@ -275,8 +275,7 @@ export class Stream {
   #store(work) {
     const { batcher } = this.#host;
     const { records, rejected } = batcher.counts;
-    batcher.sink.receivedAtMs = Date.now();
-    work(batcher.sink);
+    batcher.store(work);
     this.#parsed.records += batcher.counts.records - records;
     this.#parsed.rejected += batcher.counts.rejected - rejected;
   }

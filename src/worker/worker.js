@@ -6,6 +6,7 @@
 import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
+import { Redactor } from '../codec/redact.js';
 import { connectStorage, storageError } from '../storage/connect.js';
 import { claimStream } from '../storage/positions.js';
 import { loadZones } from '../storage/zones.js';
@@ -63,6 +64,7 @@ export class Worker {
     this.#log = createLogger({ name, level: settings.logLevel });
     this.#batcher = new Batcher({
       settings,
+      redactor: settings.redact.length > 0 ? new Redactor(settings.redact) : null,
       connect: () => connectStorage(settings.storage),
       onRoom: () => {
         for (const stream of this.#streams.values()) stream.resume();

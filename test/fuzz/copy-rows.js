@@ -16,12 +16,14 @@ const DAY_MS = 86_400_000;
 /** What PostgreSQL takes as timestamptz: MIN_TIMESTAMP and END_TIMESTAMP of datatype/timestamp.h. */
 const MIN_TIME = -211_813_488_000_000_000n;
 const END_TIME = 9_223_371_331_200_000_000n;
-/** Bits 0 to 26 and 32 to 47. */
-const MARKS = 0xffff_07ff_ffffn;
+/** Bits 0 to 27 and 32 to 47. */
+const MARKS = 0xffff_0fff_ffffn;
 
 /** @typedef {{ offset: number, marks: bigint, day: number, isNull: (field: number) => boolean }} Row */
 
 export const CUT_MARK = 1n << 26n;
+/** Secrets were taken out. */
+export const REDACTED_MARK = 1n << 27n;
 /** session_start_time had no usable time. */
 export const START_MARK = 1n << BigInt(SESSION_START - LOG_TIME);
 

@@ -4,10 +4,14 @@
  * machine do not matter; what seems too long is measured again before it counts.
  */
 import assert from 'node:assert/strict';
+import { REDACT_CLASSES } from '../../src/base/redact-classes.js';
+import { CopyBuffer } from '../../src/codec/copy-buffer.js';
+import { LEADING_FIELDS, LOG_FIELDS, MESSAGE } from '../../src/codec/copy-columns.js';
 import { compileLinePrefix } from '../../src/codec/line-prefix.js';
 import { ENCODING_NAMES, encodingNamed } from '../../src/codec/encodings.js';
 import { findLinePrefix } from '../../src/codec/find-prefix.js';
 import { FrameDecoder } from '../../src/codec/frames.js';
+import { Redactor } from '../../src/codec/redact.js';
 import { PgsluiceError } from '../../src/base/errors.js';
 import { anyFormat, log, PREFIXES, records } from './material.js';
 import { mutate } from './mutate.js';
@@ -25,11 +29,39 @@ const SLACK = 4;
 const LEAST_MS = 120;
 const REPEATS = 3;
 
+const STARTS_OF_SECRETS = [
+  'password ',
+  "password '",
+  "PASSWORD ''b",
+  'token="',
+  'secret: $',
+  'pwd /*',
+  '://b:',
+  '\nKey (b)=(',
+  '\nSQL statement "',
+  '\nCOPY t, line 1, column c: "',
+  '\nPL/pgSQL function ',
+];
+const MESSAGE_FIELD = LEADING_FIELDS + MESSAGE;
+
 /** @type {Target[]} */
 export const growthTargets = [
   ...['csvlog', 'stderr', 'stderr-given', 'auto', 'jsonlog', 'plain'].map(name =>
     target(`growth-${name}`, random => parserWork(name, random)),
   ),
+  // One row whose message is the input; a text is searched to 1 MiB.
+  target('growth-redact', random => {
+    const redactor = new Redactor(random.oneIn(2) ? REDACT_CLASSES : [random.pick(REDACT_CLASSES)]);
+    const word = random.pick(STARTS_OF_SECRETS);
+    return bytes => {
+      const rows = new CopyBuffer(16);
+      const text = Buffer.from(bytes.toString('latin1').replaceAll('a', word), 'latin1');
+      const row = rowOf(text);
+      rows.ensure(row.length);
+      rows.length = row.copy(rows.buffer);
+      redactor.redact(rows, 0);
+    };
+  }),
   target('growth-encodings', random => {
     const { decode } = encodingNamed(random.pick(ENCODING_NAMES)) ?? {};
     return bytes => {
@@ -53,6 +85,17 @@ export const growthTargets = [
     };
   }),
 ];
+
+/** @param {Buffer} message @returns {Buffer} a row of the log table with nothing else */
+function rowOf(message) {
+  const nothing = Buffer.from('ffffffff', 'hex');
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(message.length);
+  const fields = Array.from({ length: LOG_FIELDS }, (_, field) =>
+    field === MESSAGE_FIELD ? Buffer.concat([length, message]) : nothing,
+  );
+  return Buffer.concat([Buffer.from([0, LOG_FIELDS]), ...fields]);
+}
 
 /**
  * @param {string} name

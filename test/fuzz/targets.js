@@ -4,6 +4,7 @@
  */
 import { growthTargets } from './growth-targets.js';
 import { parserTargets } from './parser-targets.js';
+import { redactTargets } from './redact-targets.js';
 import { streamTargets } from './stream-targets.js';
 import { valueTargets } from './value-targets.js';
 
@@ -18,4 +19,10 @@ import { valueTargets } from './value-targets.js';
  */
 
 /** @type {readonly Target[]} */
-export const TARGETS = [...parserTargets, ...streamTargets, ...valueTargets, ...growthTargets];
+export const TARGETS = [
+  ...parserTargets,
+  ...redactTargets,
+  ...streamTargets,
+  ...valueTargets,
+  ...growthTargets,
+];

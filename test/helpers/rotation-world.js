@@ -94,6 +94,7 @@ export class World {
         maxBatchBytes: 1_000_000,
         maxBatchDelayMs: 100,
         maxRecordBytes: 1_000_000,
+        redact: [],
         connectTimeoutMs: 10_000,
         logLevel: process.env['ROTATION_LOG'] ?? 'fatal',
       },

@@ -58,9 +58,9 @@ for (const binaries of ['embedded', 'system']) {
       const results = await Promise.all(clients.map(migrate));
       assert.deepEqual(
         results.map(({ from }) => from).toSorted((a, b) => a - b),
-        [0, 2, 2, 2],
+        [0, 3, 3, 3],
       );
-      assert.deepEqual(await migrate(client), { from: 2, to: 2 });
+      assert.deepEqual(await migrate(client), { from: 3, to: 3 });
       for (const one of [client, ...clients]) await one.end();
     });
 

@@ -96,6 +96,7 @@ test('records are put together, stored once over restarts, and the cursor is the
         maxBatchBytes: 4_000,
         maxBatchDelayMs: 100,
         maxRecordBytes: 1_000_000,
+        redact: [],
         connectTimeoutMs: 10_000,
         logLevel: 'fatal',
       },

@@ -78,6 +78,7 @@ describe('worker', () => {
         maxBatchBytes: 100_000,
         maxBatchDelayMs: 100,
         maxRecordBytes: 1_000_000,
+        redact: [],
         connectTimeoutMs: 10_000,
         logLevel: 'fatal',
       },

@@ -6,6 +6,7 @@ import path from 'node:path';
 import { after, test } from 'node:test';
 import { fileURLToPath } from 'node:url';
 import { PgsluiceError } from '../../../src/base/errors.js';
+import { REDACT_CLASSES } from '../../../src/base/redact-classes.js';
 import { loadConfig } from '../../../src/config/load.js';
 import { OPTIONS, defaultConfigFile, environmentName } from '../../../src/config/options.js';
 
@@ -72,6 +73,7 @@ test('without any setting all values are defaults', () => {
     ssh: { program: 'ssh', connectRate: 20, connectTimeoutMs: 10_000, options: [], configFile: null },
     transport: { opensshAboveBps: 1_000_000, ssh2BelowBps: 500_000 },
     batch: { maxBytes: 8_388_608, maxDelayMs: 1000, maxRecordBytes: 67_108_864 },
+    log: { redact: [] },
     retention: { days: 30 },
   });
   assert.equal(file, null);
@@ -137,13 +139,14 @@ test('a file sets every option, and each has its line as origin', () => {
     },
     transport: { opensshAboveBps: 50_000_000, ssh2BelowBps: 40_000_000 },
     batch: { maxBytes: 1_048_576, maxDelayMs: 250, maxRecordBytes: 1_048_576 },
+    log: { redact: ['credential', 'ops'] },
     retention: { days: 7 },
   });
   assert.equal(read, file);
   assert.equal(origins['storage.url'], `${file}:3`);
   assert.equal(origins['ssh.options'], `${file}:19`);
   assert.equal(origins['ssh.config_file'], `${file}:23`);
-  assert.equal(origins['retention.days'], `${file}:35`);
+  assert.equal(origins['retention.days'], `${file}:38`);
 });
 
 test('every spelling of TOML has its line as origin', () => {
@@ -187,6 +190,7 @@ test('the environment sets every option and wins over the file', () => {
     'batch.max_bytes': '131072',
     'batch.max_delay': '2s',
     'batch.max_record_bytes': '2MB',
+    'log.redact': 'all',
     'retention.days': '8',
   };
   const env = Object.fromEntries(Object.entries(values).map(([key, value]) => [environmentName(key), value]));
@@ -204,6 +208,7 @@ test('the environment sets every option and wins over the file', () => {
     },
     transport: { opensshAboveBps: 3_000_000, ssh2BelowBps: 0 },
     batch: { maxBytes: 131_072, maxDelayMs: 2000, maxRecordBytes: 2_000_000 },
+    log: { redact: REDACT_CLASSES },
     retention: { days: 8 },
   });
   for (const { key } of OPTIONS) assert.equal(origins[key], environmentName(key));

@@ -64,6 +64,7 @@ test('the names in the Config are those of its type', () => {
     ssh: { program: true, connectRate: true, connectTimeoutMs: true, options: true, configFile: true },
     transport: { opensshAboveBps: true, ssh2BelowBps: true },
     batch: { maxBytes: true, maxDelayMs: true, maxRecordBytes: true },
+    log: { redact: true },
     retention: { days: true },
   };
   const names = Object.entries(typed).flatMap(([section, inner]) =>

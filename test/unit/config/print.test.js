@@ -37,7 +37,8 @@ test('every option is printed with its value and origin', () => {
     'max_delay = "1min" # PGSLUICE_BATCH_MAX_DELAY',
     `max_bytes = "1MiB" # ${FULL}:30`,
     `listen = "[::1]:0" # ${FULL}:13`,
-    `days = 7 # ${FULL}:35`,
+    `redact = "credential,ops" # ${FULL}:35`,
+    `days = 7 # ${FULL}:38`,
   ]) {
     assert.ok(lines.includes(line), `${line}\n${lines.join('\n')}`);
   }
