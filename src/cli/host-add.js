@@ -61,7 +61,7 @@ export async function hostAdd(context) {
   context.output.line(`${name} is monitored now`);
   printHost(context.output, describeHost(added, new Map()));
   for (const note of notes) context.output.labelled('note: ', note, 'yellow');
-  if ((await daemonAnswers(context.config.http.listen)) === false) {
+  if ((await daemonAnswers(context.config.http)) === false) {
     context.output.line(`no daemon answers: start it with "${ownCommand('start')}"`);
   }
 }

@@ -2,6 +2,7 @@
  * `pgsluice status`: what the running daemon says of its streams and processes, over HTTP.
  * Returns 0 when a daemon answers, 1 when none does.
  */
+import { PgsluiceError } from '../base/errors.js';
 import { askDaemon } from './daemon-http.js';
 import { ownCommand } from './own-command.js';
 
@@ -21,8 +22,9 @@ export async function status(context) {
   const where = `${listen.host}:${listen.port}`;
   let text;
   try {
-    text = await askDaemon(listen, '/status');
+    text = await askDaemon(context.config.http, '/status');
   } catch (error) {
+    if (error instanceof PgsluiceError) throw error;
     const why = error instanceof Error ? error.message : String(error);
     return notRunning(
       context,

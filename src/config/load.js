@@ -251,11 +251,18 @@ function assemble(values) {
  * @param {Config} config
  * @param {Record<string, string>} origins
  */
-function checkTogether({ storage, transport }, origins) {
+function checkTogether({ storage, transport, http }, origins) {
   if (transport.ssh2BelowBps > transport.opensshAboveBps) {
     throw invalid(
       `${origins['transport.ssh2_below']}, ${origins['transport.openssh_above']}`,
       'transport.ssh2_below must not be more than transport.openssh_above, or a host between them would move back and forth',
+    );
+  }
+  if ((http.tlsCertFile === null) !== (http.tlsKeyFile === null)) {
+    const [given, missing] = http.tlsKeyFile === null ? ['cert', 'key'] : ['key', 'cert'];
+    throw invalid(
+      `${origins[`http.tls_${given}_file`]}`,
+      `http.tls_${given}_file needs http.tls_${missing}_file as well: a certificate and its key belong together`,
     );
   }
   if (storage.passwordFile !== null && holdsPassword(storage.url)) {

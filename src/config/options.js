@@ -14,7 +14,8 @@ import { LOG_LEVELS } from '../base/logger.js';
  * @typedef {object} Config
  * @property {Readonly<{ url: string, passwordFile: string | null }>} storage url: 'embedded' or postgres://...
  * @property {Readonly<{ dataDir: string, runtimeDir: string, workers: number, logLevel: string }>} daemon
- * @property {Readonly<{ listen: Readonly<import('./types.js').Address> | null }>} http null: no HTTP
+ * @property {Readonly<{ listen: Readonly<import('./types.js').Address> | null, authFile: string | null,
+ *   tlsCertFile: string | null, tlsKeyFile: string | null }>} http listen null: no HTTP; both TLS files or none
  * @property {Readonly<{ program: string, connectRate: number, connectTimeoutMs: number,
  *   options: readonly string[], configFile: string | null }>} ssh configFile: a path, 'none', or null for
  *   OpenSSH's own default files; connectRate: new connections a second
@@ -120,6 +121,28 @@ export const OPTIONS = [
     default: '127.0.0.1:9870',
     about:
       'Where /metrics, /healthz, /readyz and /status are served; port 0 takes any free one, "none" turns it off.',
+  },
+  {
+    key: 'http.auth_file',
+    name: 'authFile',
+    type: 'optionalPath',
+    default: '',
+    about:
+      'Who may ask: a file of USER:PASSWORD lines that no other user can read, "" for everybody who can connect.',
+  },
+  {
+    key: 'http.tls_cert_file',
+    name: 'tlsCertFile',
+    type: 'optionalPath',
+    default: '',
+    about: 'The certificate for HTTPS, with its chain, in PEM; "" for plain HTTP.',
+  },
+  {
+    key: 'http.tls_key_file',
+    name: 'tlsKeyFile',
+    type: 'optionalPath',
+    default: '',
+    about: 'The private key of http.tls_cert_file, in PEM, in a file that no other user can read.',
   },
   {
     key: 'ssh.program',

@@ -79,7 +79,8 @@ export class Daemon {
       onLost: () => this.#log.warn('the inventory cannot be read: streams go on as they are'),
     });
     this.#http = new HttpServer({
-      listen: config.http.listen,
+      http: config.http,
+      log: this.#log,
       ready: () => this.#notReady(),
       status: () => this.#status(),
       metrics: () => renderMetrics(this.#status()),

@@ -1,75 +1,28 @@
 /** `start` in the foreground: what it says, which signals end it and how, and that nothing of it stays. */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { EventEmitter, once } from 'node:events';
+import { once } from 'node:events';
 import { chmod, mkdtemp, readFile, readdir, rm, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
 import { startSshd, descendants, freePort } from '../../helpers/sshd.js';
-import { PROGRAM, cleanEnvironment, cliStorage, configText, failed, pgsluice, portOf } from './support.js';
+import {
+  PROGRAM,
+  cleanEnvironment,
+  cliStorage,
+  configText,
+  failed,
+  pgsluice,
+  portOf,
+  startDaemon,
+} from './support.js';
 
 /** @type {import('./support.js').CliStorage} */
 let storage;
 before(async () => (storage = await cliStorage()));
 after(() => storage.stop());
-
-/**
- * A daemon of this test: its output so far, and its end.
- * @param {import('node:test').TestContext} t
- * @param {string} config
- * @param {{ words?: string[], env?: NodeJS.ProcessEnv }} [options]
- */
-function startDaemon(t, config, { words = [], env } = {}) {
-  const child = spawn(process.execPath, [PROGRAM, 'start', '--config', config, ...words], {
-    stdio: ['ignore', 'pipe', 'pipe'],
-    env: { ...cleanEnvironment(), ...env },
-  });
-  let stdout = '';
-  let stderr = '';
-  const changes = new EventEmitter();
-  child.stdout.setEncoding('utf8').on('data', text => {
-    stdout += text;
-    changes.emit('change');
-  });
-  child.stderr.setEncoding('utf8').on('data', text => {
-    stderr += text;
-    changes.emit('change');
-  });
-  /** @type {Promise<{ code: number | null, signal: string | null }>} */
-  const ended = new Promise(resolve => child.once('close', (code, signal) => resolve({ code, signal })));
-  t.after(async () => {
-    if (child.exitCode === null && child.signalCode === null) {
-      const family = descendants(Number(child.pid));
-      child.kill('SIGKILL');
-      for (const pid of family) {
-        try {
-          process.kill(pid, 'SIGKILL');
-        } catch {
-          // It went with its parent.
-        }
-      }
-    }
-    await ended;
-  });
-  return {
-    child,
-    ended,
-    stdout: () => stdout,
-    stderr: () => stderr,
-    /** @param {() => boolean} condition */
-    async until(condition) {
-      while (!condition()) {
-        const over = await Promise.race([
-          once(changes, 'change').then(() => false),
-          ended.then(() => !condition()),
-        ]);
-        if (over) throw new Error(`the daemon ended: ${stdout}${stderr}`);
-      }
-    },
-  };
-}
 
 /** @param {string} text @returns {string} the base of the URLs it announced */
 function announced(text) {

@@ -4,11 +4,13 @@
  */
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
+import { EventEmitter, once } from 'node:events';
 import { mkdtemp, readdir, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { socketUrl, startPostgres } from '../../helpers/postgres.js';
+import { descendants } from '../../helpers/sshd.js';
 
 export const PROGRAM = fileURLToPath(new URL('../../../bin/pgsluice.js', import.meta.url));
 
@@ -96,6 +98,62 @@ export function pgsluice(words, { env, cwd, program = [PROGRAM] } = {}) {
     child.once('error', reject);
     child.once('close', (code, signal) => resolve({ code, signal, stdout, stderr }));
   });
+}
+
+/**
+ * A daemon of this test: its output so far, and its end.
+ * @param {import('node:test').TestContext} t
+ * @param {string} config
+ * @param {{ words?: string[], env?: NodeJS.ProcessEnv }} [options]
+ */
+export function startDaemon(t, config, { words = [], env } = {}) {
+  const child = spawn(process.execPath, [PROGRAM, 'start', '--config', config, ...words], {
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: { ...cleanEnvironment(), ...env },
+  });
+  let stdout = '';
+  let stderr = '';
+  const changes = new EventEmitter();
+  child.stdout.setEncoding('utf8').on('data', text => {
+    stdout += text;
+    changes.emit('change');
+  });
+  child.stderr.setEncoding('utf8').on('data', text => {
+    stderr += text;
+    changes.emit('change');
+  });
+  /** @type {Promise<{ code: number | null, signal: string | null }>} */
+  const ended = new Promise(resolve => child.once('close', (code, signal) => resolve({ code, signal })));
+  t.after(async () => {
+    if (child.exitCode === null && child.signalCode === null) {
+      const family = descendants(Number(child.pid));
+      child.kill('SIGKILL');
+      for (const pid of family) {
+        try {
+          process.kill(pid, 'SIGKILL');
+        } catch {
+          // It went with its parent.
+        }
+      }
+    }
+    await ended;
+  });
+  return {
+    child,
+    ended,
+    stdout: () => stdout,
+    stderr: () => stderr,
+    /** @param {() => boolean} condition */
+    async until(condition) {
+      while (!condition()) {
+        const over = await Promise.race([
+          once(changes, 'change').then(() => false),
+          ended.then(() => !condition()),
+        ]);
+        if (over) throw new Error(`the daemon ended: ${stdout}${stderr}`);
+      }
+    },
+  };
 }
 
 /** What the caller has set for pgsluice or what npm says of this run must not reach the tests. */

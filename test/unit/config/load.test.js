@@ -69,7 +69,12 @@ test('without any setting all values are defaults', () => {
       workers: 4,
       logLevel: 'info',
     },
-    http: { listen: { host: '127.0.0.1', port: 9870 } },
+    http: {
+      listen: { host: '127.0.0.1', port: 9870 },
+      authFile: null,
+      tlsCertFile: null,
+      tlsKeyFile: null,
+    },
     ssh: { program: 'ssh', connectRate: 20, connectTimeoutMs: 10_000, options: [], configFile: null },
     transport: { opensshAboveBps: 1_000_000, ssh2BelowBps: 500_000 },
     batch: { maxBytes: 8_388_608, maxDelayMs: 1000, maxRecordBytes: 67_108_864 },
@@ -129,7 +134,12 @@ test('a file sets every option, and each has its line as origin', () => {
       passwordFile: path.join(FIXTURES, 'secret/password'),
     },
     daemon: { dataDir: '/home/op/state', runtimeDir: '/run/other', workers: 3, logLevel: 'debug' },
-    http: { listen: { host: '::1', port: 0 } },
+    http: {
+      listen: { host: '::1', port: 0 },
+      authFile: '/home/op/http-passwords',
+      tlsCertFile: path.join(FIXTURES, 'tls/cert.pem'),
+      tlsKeyFile: path.join(FIXTURES, 'tls/key.pem'),
+    },
     ssh: {
       program: '/opt/openssh/bin/ssh',
       connectRate: 7,
@@ -144,9 +154,9 @@ test('a file sets every option, and each has its line as origin', () => {
   });
   assert.equal(read, file);
   assert.equal(origins['storage.url'], `${file}:3`);
-  assert.equal(origins['ssh.options'], `${file}:19`);
-  assert.equal(origins['ssh.config_file'], `${file}:23`);
-  assert.equal(origins['retention.days'], `${file}:38`);
+  assert.equal(origins['ssh.options'], `${file}:22`);
+  assert.equal(origins['ssh.config_file'], `${file}:26`);
+  assert.equal(origins['retention.days'], `${file}:41`);
 });
 
 test('every spelling of TOML has its line as origin', () => {
@@ -180,6 +190,9 @@ test('the environment sets every option and wins over the file', () => {
     'daemon.workers': '2',
     'daemon.log_level': 'trace',
     'http.listen': 'none',
+    'http.auth_file': 'auth',
+    'http.tls_cert_file': 'cert',
+    'http.tls_key_file': 'key',
     'ssh.program': './ssh',
     'ssh.connect_rate': '9',
     'ssh.connect_timeout': '1min',
@@ -198,7 +211,12 @@ test('the environment sets every option and wins over the file', () => {
   assert.deepEqual(config, {
     storage: { url: 'postgres://e@h/db', passwordFile: '/some where/pw' },
     daemon: { dataDir: '/e/data', runtimeDir: '/some where/run', workers: 2, logLevel: 'trace' },
-    http: { listen: null },
+    http: {
+      listen: null,
+      authFile: '/some where/auth',
+      tlsCertFile: '/some where/cert',
+      tlsKeyFile: '/some where/key',
+    },
     ssh: {
       program: '/some where/ssh',
       connectRate: 9,

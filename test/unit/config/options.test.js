@@ -60,7 +60,7 @@ test('the names in the Config are those of its type', () => {
   const typed = {
     storage: { url: true, passwordFile: true },
     daemon: { dataDir: true, runtimeDir: true, workers: true, logLevel: true },
-    http: { listen: true },
+    http: { listen: true, authFile: true, tlsCertFile: true, tlsKeyFile: true },
     ssh: { program: true, connectRate: true, connectTimeoutMs: true, options: true, configFile: true },
     transport: { opensshAboveBps: true, ssh2BelowBps: true },
     batch: { maxBytes: true, maxDelayMs: true, maxRecordBytes: true },

@@ -35,10 +35,10 @@ test('every option is printed with its value and origin', () => {
   for (const line of [
     '[batch]',
     'max_delay = "1min" # PGSLUICE_BATCH_MAX_DELAY',
-    `max_bytes = "1MiB" # ${FULL}:30`,
+    `max_bytes = "1MiB" # ${FULL}:33`,
     `listen = "[::1]:0" # ${FULL}:13`,
-    `redact = "credential,ops" # ${FULL}:35`,
-    `days = 7 # ${FULL}:38`,
+    `redact = "credential,ops" # ${FULL}:38`,
+    `days = 7 # ${FULL}:41`,
   ]) {
     assert.ok(lines.includes(line), `${line}\n${lines.join('\n')}`);
   }
@@ -95,7 +95,7 @@ test('the object for JSON has the same values and origins', () => {
   ]);
   assert.equal(config.retention.days, 8);
   assert.equal(origins['retention.days'], 'PGSLUICE_RETENTION_DAYS');
-  assert.equal(origins['ssh.program'], `${FULL}:16`);
+  assert.equal(origins['ssh.program'], `${FULL}:19`);
   assert.equal(Object.values(config).flatMap(section => Object.keys(section)).length, OPTIONS.length);
 });
 
