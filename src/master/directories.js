@@ -1,11 +1,11 @@
 /**
- * The daemon's directories: data (0711 as root, where the embedded PostgreSQL's account must pass through it, else
- * 0700), runtime (0700 but for that account), and in it the managed known_hosts files and ssh's control sockets.
+ * The daemon's directories: data, runtime, and in that the managed known_hosts files and ssh's control sockets. All are
+ * 0700, but data and runtime 0711 as root with the embedded storage, whose account must pass through them to its own.
  * Throws DIRECTORY_UNUSABLE with the directory and what to do.
  */
-import { chmodSync, lstatSync, mkdirSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { PgsluiceError } from '../base/errors.js';
+import { preparePrivateDirectory } from '../base/private-directory.js';
 
 /** @typedef {import('../config/load.js').Config} Config */
 
@@ -13,14 +13,15 @@ import { PgsluiceError } from '../base/errors.js';
  * @param {Config} config
  * @returns {{ ssh: string, knownHosts: string }}
  */
-export function prepareDirectories({ daemon }) {
-  const root = process.geteuid?.() === 0;
-  prepare(daemon.dataDir, root ? 0o711 : 0o700, 'daemon.data_dir');
-  prepare(daemon.runtimeDir, root ? 0o711 : 0o700, 'daemon.runtime_dir');
+export function prepareDirectories({ daemon, storage }) {
+  const mode = process.geteuid?.() === 0 && storage.url === 'embedded' ? 0o711 : 0o700;
+  preparePrivateDirectory(daemon.dataDir, { mode, option: 'daemon.data_dir' });
+  preparePrivateDirectory(daemon.runtimeDir, { mode, option: 'daemon.runtime_dir' });
   const ssh = join(daemon.runtimeDir, 'ssh');
   const knownHosts = join(daemon.runtimeDir, 'known_hosts');
-  prepare(ssh, 0o700, 'daemon.runtime_dir');
-  prepare(knownHosts, 0o700, 'daemon.runtime_dir');
+  for (const path of [ssh, knownHosts]) {
+    preparePrivateDirectory(path, { mode: 0o700, option: 'daemon.runtime_dir' });
+  }
   return { ssh, knownHosts };
 }
 
@@ -41,21 +42,4 @@ export function writeKnownHosts(directory, { hostId, hostKeys }) {
   const knownHostsFile = join(directory, String(hostId));
   writeFileSync(knownHostsFile, hostKeys.map(key => `${hostKeyAlias} ${key}\n`).join(''), { mode: 0o600 });
   return { knownHostsFile, hostKeyAlias };
-}
-
-/** @param {string} path @param {number} mode @param {string} option */
-function prepare(path, mode, option) {
-  try {
-    mkdirSync(path, { recursive: true, mode });
-    const found = lstatSync(path);
-    if (!found.isDirectory() || found.isSymbolicLink()) throw new Error('it is not a directory');
-    if (process.geteuid && found.uid !== process.geteuid()) throw new Error('it belongs to another user');
-    chmodSync(path, mode);
-  } catch (cause) {
-    throw new PgsluiceError(
-      'DIRECTORY_UNUSABLE',
-      `${path} cannot be used (${/** @type {Error} */ (cause).message}): make it, or name another with ${option}`,
-      { cause },
-    );
-  }
 }

@@ -11,6 +11,7 @@ import { constants, mkdir, open, realpath, stat } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { PgsluiceError } from '../../base/errors.js';
+import { preparePrivateDirectory } from '../../base/private-directory.js';
 import { findBinaries } from './binaries.js';
 import { USER, ensureCluster, keyLine, writeSettings } from './cluster.js';
 import {
@@ -207,14 +208,12 @@ export class EmbeddedPostgres {
   /** @returns {Promise<PgsluiceError | undefined>} why not, when somebody else was faster or the last one lingers */
   async #start() {
     const account = await chooseAccount(this.clusterDir);
-    for (const directory of [this.dataDir, this.socketDir]) {
-      await mkdir(directory, { recursive: true, mode: account ? 0o711 : 0o700 });
-    }
-    if (account) await alter(this.dataDir, async (handle, { mode }) => handle.chmod(mode | 0o111));
-    await alter(this.socketDir, async (handle, { uid }) => {
-      await handle.chmod(0o700);
-      if (account && account.uid !== uid) await handle.chown(account.uid, account.gid);
-    });
+    const mode = account ? 0o711 : 0o700;
+    const owner = account ? { account: account.uid } : {};
+    preparePrivateDirectory(this.dataDir, { mode, option: 'daemon.data_dir', ...owner });
+    await mkdir(path.dirname(this.socketDir), { recursive: true, mode });
+    preparePrivateDirectory(this.socketDir, { mode: 0o700, option: 'daemon.runtime_dir', ...owner });
+    if (account) await giveTo(account, this.socketDir);
     await requireAccess(account ? 'enter' : 'write', this.dataDir, account, 'daemon.data_dir');
     await requireAccess('write', this.socketDir, account, 'daemon.runtime_dir');
     const binaries = await reachableBinaries(await this.find(), account, this.dataDir);
@@ -305,15 +304,14 @@ export class EmbeddedPostgres {
 const socketName = `.s.PGSQL.${PORT}`;
 
 /**
- * Changes mode or owner of a directory, never through a symbolic link: root may do this in a directory of
- * another account.
+ * Never through a symbolic link: root does this in a directory of another account.
+ * @param {import('./run-as.js').Account} account
  * @param {string} directory
- * @param {(handle: import('node:fs/promises').FileHandle, stats: import('node:fs').Stats) => Promise<void>} change
  */
-async function alter(directory, change) {
+async function giveTo({ uid, gid }, directory) {
   const handle = await open(directory, constants.O_RDONLY | constants.O_DIRECTORY | constants.O_NOFOLLOW);
   try {
-    await change(handle, await handle.stat());
+    if ((await handle.stat()).uid !== uid) await handle.chown(uid, gid);
   } finally {
     await handle.close();
   }
