@@ -4,6 +4,7 @@
  * of pgsluice and shows its stack. SIGINT and SIGTERM give back what the command has open.
  */
 import { constants } from 'node:os';
+import { keepMemoryOutOfCoreDumps } from '../base/core-dump.js';
 import { PgsluiceError } from '../base/errors.js';
 import { redactUrlsIn } from '../base/redact-url.js';
 import { readArguments } from './arguments.js';
@@ -18,6 +19,7 @@ import { version } from './version.js';
  * @returns {Promise<void>} the process ends
  */
 export async function main(words) {
+  keepMemoryOutOfCoreDumps();
   // Also for what fails outside any call, such as a callback of the running daemon.
   const json = words.includes('--json');
   process.on('uncaughtException', error => process.exit(reportError(error, json)));

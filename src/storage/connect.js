@@ -2,18 +2,21 @@
  * Connections to the storage, wherever it is: the embedded PostgreSQL or the one of storage.url.
  * Errors are coded: STORAGE_UNREACHABLE for all that may pass by itself, STORAGE_UNFIT for what an operator must mend.
  */
-import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { Client } from 'pg';
 import { PgsluiceError } from '../base/errors.js';
 import { redactUrl } from '../base/redact-url.js';
 import { EmbeddedPostgres } from './embedded/server.js';
+import { urlWithPassword } from './password-file.js';
 
 /** @typedef {import('../config/load.js').Config} Config */
 
 const CONNECT_TIMEOUT_MS = 10_000;
 // SQLSTATE classes and codes that no waiting mends: wrong password or role, no such database, no permission.
 const UNFIT = /^(28...|3D000|42501)$/;
+
+// What pg says before the server can: it has nothing to answer with.
+const NO_PASSWORD = /client password must be a (?:non-empty )?string/;
 
 /**
  * A storage that is known to be there.
@@ -42,19 +45,8 @@ export async function openStorage(config) {
       started,
     };
   }
-  /** @type {import('pg').ClientConfig} */
-  const options = { connectionString: url };
-  if (passwordFile) {
-    try {
-      options.password = readFileSync(passwordFile, 'utf8').trim();
-    } catch (cause) {
-      throw new PgsluiceError(
-        'FILE_UNREADABLE',
-        `storage.password_file: ${/** @type {Error} */ (cause).message}`,
-        { cause },
-      );
-    }
-  }
+  // Without a password here pg looks for PGPASSWORD, PGPASSFILE and ~/.pgpass, as libpq does.
+  const options = { connectionString: passwordFile === null ? url : urlWithPassword(url, passwordFile) };
   return { options, where: redactUrl(url), embedded: null, started: false };
 }
 
@@ -98,6 +90,10 @@ export function storageError(error) {
   if (error instanceof PgsluiceError) return error;
   const { message, code } = /** @type {Error & { code?: string }} */ (error);
   const unfit = typeof code === 'string' && UNFIT.test(code);
+  if (NO_PASSWORD.test(message)) {
+    const what = 'storage: it asks for a password and there is none: set storage.password_file';
+    return new PgsluiceError('STORAGE_UNFIT', what, { cause: error });
+  }
   const text = message === '' && code ? code : message;
   return new PgsluiceError(unfit ? 'STORAGE_UNFIT' : 'STORAGE_UNREACHABLE', `storage: ${text}`, {
     cause: error,

@@ -4,6 +4,7 @@
  * whose end is reported exactly once, also when it could not be started. Never throws.
  */
 import { spawn } from 'node:child_process';
+import { environmentWithoutSecrets } from '../base/child-environment.js';
 import { PgsluiceError } from '../base/errors.js';
 
 /** @typedef {{ code: number | null, signal: NodeJS.Signals | null, failure?: PgsluiceError }} ProcessEnd */
@@ -22,7 +23,7 @@ export function startSsh(program, args, stdio, environment, onExit) {
   let child;
   try {
     // LocalCommand and ProxyCommand run in $SHELL, which is /usr/sbin/nologin for many a daemon's user.
-    const env = { ...process.env, SHELL: '/bin/sh', ...environment };
+    const env = { ...environmentWithoutSecrets(), SHELL: '/bin/sh', ...environment };
     child = spawn(program, args, { stdio, env, detached: true });
   } catch (cause) {
     setImmediate(failed, cause);

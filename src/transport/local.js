@@ -2,6 +2,7 @@
  * Runs the follower on this machine, without SSH.
  */
 import { spawn } from 'node:child_process';
+import { environmentWithoutSecrets } from '../base/child-environment.js';
 import { PgsluiceError } from '../base/errors.js';
 
 /** @typedef {import('./fifo.js').ByteSource} ByteSource */
@@ -12,7 +13,10 @@ import { PgsluiceError } from '../base/errors.js';
  * @returns {ByteSource}
  */
 export function runLocal({ command, input }, { onChunk, onEnd }) {
-  const child = spawn('/bin/sh', ['-c', command], { stdio: ['pipe', 'pipe', 'pipe'] });
+  const child = spawn('/bin/sh', ['-c', command], {
+    env: environmentWithoutSecrets(),
+    stdio: ['pipe', 'pipe', 'pipe'],
+  });
   let open = true;
   let words = '';
   child.stdout.on('data', chunk => {

@@ -30,9 +30,10 @@ export class TestDaemon {
   output = '';
   url = '';
 
-  /** @param {{ toml?: string }} [options] more lines of the configuration file */
-  constructor({ toml = '' } = {}) {
+  /** @param {{ toml?: string, env?: NodeJS.ProcessEnv }} [options] more lines of the configuration file, more environment */
+  constructor({ toml = '', env = {} } = {}) {
     this.toml = toml;
+    this.env = { ...process.env, ...env };
     this.dir = mkdtempSync(join(tmpdir(), 'pgd-'));
     // The embedded PostgreSQL runs under another account when we are root.
     chmodSync(this.dir, 0o711);
@@ -50,6 +51,7 @@ export class TestDaemon {
 
   async start() {
     const child = spawn(process.execPath, [PROGRAM, 'start', '--config', this.configFile], {
+      env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true, // Ctrl-C in a terminal is for whoever started this
     });
@@ -90,7 +92,7 @@ export class TestDaemon {
    */
   command(...args) {
     // The configuration says "any free port"; a command must know which one it became.
-    const env = this.url ? { ...process.env, PGSLUICE_HTTP_LISTEN: new URL(this.url).host } : process.env;
+    const env = this.url ? { ...this.env, PGSLUICE_HTTP_LISTEN: new URL(this.url).host } : this.env;
     return new Promise(resolve => {
       execFile(
         process.execPath,
