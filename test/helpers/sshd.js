@@ -191,6 +191,8 @@ function configText(file, port, settings) {
     `HostKey "${file('host_key')}"`,
     `AuthorizedKeysFile "${file('authorized_keys')}"`,
     'PidFile none',
+    // A login shell reads no profile of the user who runs the tests: one that is killed in it may hold up the next.
+    `SetEnv "HOME=${file('.')}"`,
     // The directory lies below a temporary one that all can write.
     'StrictModes no',
     'UsePAM no',
