@@ -6,7 +6,12 @@
  *   sshproxy fifo -> master  -> worker            the FIFO exists: the worker opens it for reading
  *   worker  opened -> master -> sshproxy          ... and ssh is started with the FIFO as its stdout
  *   sshproxy closed -> master -> worker           how it ended
+ *   sshproxy started -> master -> worker          ssh runs the follower
  *   worker  close -> master  -> sshproxy          the worker wants no more
+ *
+ *   worker  turn -> master   -> sshproxy          the worker wants to connect by itself (ssh2): whole fleet, one pace
+ *   sshproxy turn -> master  -> worker            ... now
+ *   worker  outcome -> master -> sshproxy         ... and how it went
  */
 
 /**
@@ -100,6 +105,8 @@
  *   | { type: 'assign', stream: StreamSpec }
  *   | { type: 'unassign', streamId: number }
  *   | { type: 'fifo', streamId: number, attempt: number, path: string }
+ *   | { type: 'started', streamId: number, attempt: number }
+ *   | { type: 'turn', streamId: number, attempt: number }
  *   | { type: 'closed', streamId: number, attempt: number, error: ErrorReport | null }
  *   | { type: 'stop' }} ToWorker
  */
@@ -109,6 +116,8 @@
  *   | { type: 'open', streamId: number, attempt: number, command: string, input: string }
  *   | { type: 'opened', streamId: number, attempt: number }
  *   | { type: 'close', streamId: number, attempt: number }
+ *   | { type: 'turn', streamId: number, attempt: number }
+ *   | { type: 'outcome', streamId: number, attempt: number, code: import('../base/errors.js').ErrorCode | null }
  *   | { type: 'released', streamId: number, fenced: boolean }
  *   | { type: 'status', status: WorkerStatus }} FromWorker
  */
@@ -118,6 +127,8 @@
  *   | { type: 'open', host: HostSpec, streamId: number, attempt: number, command: string, input: string }
  *   | { type: 'opened', streamId: number, attempt: number }
  *   | { type: 'close', streamId: number, attempt: number }
+ *   | { type: 'turn', host: HostSpec, streamId: number, attempt: number }
+ *   | { type: 'outcome', streamId: number, attempt: number, code: import('../base/errors.js').ErrorCode | null }
  *   | { type: 'forget', hostId: number }
  *   | { type: 'stop' }} ToProxy
  */
@@ -134,6 +145,8 @@
 /**
  * @typedef {{ type: 'ready' }
  *   | { type: 'fifo', streamId: number, attempt: number, path: string }
+ *   | { type: 'started', streamId: number, attempt: number }
+ *   | { type: 'turn', streamId: number, attempt: number }
  *   | { type: 'closed', streamId: number, attempt: number, error: ErrorReport | null }
  *   | { type: 'status', status: ProxyStatus }} FromProxy
  */

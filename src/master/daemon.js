@@ -3,6 +3,7 @@
  * sshproxy tell each other, assigns streams, and answers what HTTP asks. It parses nothing, opens no SSH connection
  * and sees no log byte.
  */
+import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
 import { raiseEpochs } from '../storage/positions.js';
@@ -32,7 +33,7 @@ import { StorageLink } from './storage-link.js';
  */
 
 const RELOAD_MS = 30_000; // in case a notification was lost with the connection
-const RECONCILE_RETRY_MS = 1_000;
+const RECONCILE_BACKOFF = { initialMs: 1_000, maxMs: 30_000, factor: 2, jitter: 0.2 };
 // Together below the 10 s that stopping may take.
 const WORKER_STOP_MS = 6_500;
 const PROXY_STOP_MS = 2_500;
@@ -63,6 +64,9 @@ export class Daemon {
   #stopping = false;
   #reconciling = false;
   #reconcileAgain = false;
+  #reconcileBackoff = new Backoff(RECONCILE_BACKOFF);
+  /** why the fleet is not what the inventory says @type {Error | null} */
+  #reconcileError = null;
   /** @type {NodeJS.Timeout | null} */
   #reloadTimer = null;
 
@@ -203,11 +207,15 @@ export class Daemon {
       this.#reconcileAgain = false;
       try {
         await this.#reconcileOnce();
+        this.#reconcileBackoff.reset();
+        this.#reconcileError = null;
       } catch (error) {
         // The link says why, and calls again when it is back; an error of another kind is tried again, slowly.
         if (this.#link.mode !== 'ready') return;
-        this.#log.warn(/** @type {Error} */ (error).message);
-        setTimeout(() => this.#reconcile(), RECONCILE_RETRY_MS);
+        const { message } = /** @type {Error} */ (error);
+        if (message !== this.#reconcileError?.message) this.#log.error(message);
+        this.#reconcileError = /** @type {Error} */ (error);
+        setTimeout(() => this.#reconcile(), this.#reconcileBackoff.next());
         return;
       }
     }
@@ -219,6 +227,8 @@ export class Daemon {
     for (const { hostId } of this.#hosts) if (!kept.has(hostId)) this.#proxy.send({ type: 'forget', hostId });
     this.#hosts = hosts;
     this.#inventoryLoaded = true;
+    // Whoever cleaned up below the runtime directory must not stop the fleet.
+    this.#directories = prepareDirectories(this.#config);
     const wanted = hosts
       .filter(host => !host.paused)
       .flatMap(host => wantedStreams(host, this.#directories.knownHosts));
@@ -258,7 +268,8 @@ export class Daemon {
         worker.ready = true;
         this.#reconcile();
         return;
-      case 'open': {
+      case 'open':
+      case 'turn': {
         const { streamId, attempt } = message;
         const host = this.#fleet.streams.get(streamId)?.spec.host;
         if (!host || !this.#proxyReady) {
@@ -276,6 +287,7 @@ export class Daemon {
       case 'opened':
         this.#proxy.send(message);
         return;
+      case 'outcome':
       case 'close':
         worker.attempts.delete(message.streamId);
         this.#proxy.send(message);
@@ -336,12 +348,13 @@ export class Daemon {
     if (!this.#stopping) this.#reconcile();
   }
 
-  /** @returns {PgsluiceError | null} why the daemon takes no work */
+  /** @returns {Error | null} why the daemon takes no work */
   #notReady() {
     if (this.#stopping) return new PgsluiceError('PROCESS_DIED', 'the daemon is stopping');
     if (this.#link.mode !== 'ready') {
       return this.#link.error ?? new PgsluiceError('STORAGE_UNREACHABLE', 'the storage is not connected yet');
     }
+    if (this.#reconcileError) return this.#reconcileError;
     if (!this.#inventoryLoaded || !this.#proxyReady || !this.#workers.some(({ ready }) => ready)) {
       return new PgsluiceError('PROCESS_DIED', 'workers are being started');
     }

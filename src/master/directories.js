@@ -3,8 +3,9 @@
  * 0700, but data and runtime 0711 as root with the embedded storage, whose account must pass through them to its own.
  * Throws DIRECTORY_UNUSABLE with the directory and what to do.
  */
-import { readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { readFileSync, readdirSync, renameSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { PgsluiceError } from '../base/errors.js';
 import { preparePrivateDirectory } from '../base/private-directory.js';
 
 /** @typedef {import('../config/load.js').Config} Config */
@@ -32,7 +33,8 @@ export function removeStaleFifos(directory) {
 }
 
 /**
- * Writes the managed known_hosts file of a host.
+ * Writes the managed known_hosts file of a host, if it does not say the same already; at once as a whole, because an
+ * ssh that starts just now must not find half of it.
  * @param {string} directory
  * @param {{ hostId: number, hostKeys: readonly string[] }} host
  * @returns {{ knownHostsFile: string, hostKeyAlias: string }}
@@ -40,6 +42,28 @@ export function removeStaleFifos(directory) {
 export function writeKnownHosts(directory, { hostId, hostKeys }) {
   const hostKeyAlias = `pgsluice-host-${hostId}`;
   const knownHostsFile = join(directory, String(hostId));
-  writeFileSync(knownHostsFile, hostKeys.map(key => `${hostKeyAlias} ${key}\n`).join(''), { mode: 0o600 });
+  const text = hostKeys.map(key => `${hostKeyAlias} ${key}\n`).join('');
+  try {
+    if (textOf(knownHostsFile) !== text) {
+      const unfinished = `${knownHostsFile}.new`;
+      writeFileSync(unfinished, text, { mode: 0o600 });
+      renameSync(unfinished, knownHostsFile);
+    }
+  } catch (cause) {
+    throw new PgsluiceError(
+      'DIRECTORY_UNUSABLE',
+      `${directory} cannot be used (${/** @type {Error} */ (cause).message}): make it, or name another with daemon.runtime_dir`,
+      { cause },
+    );
+  }
   return { knownHostsFile, hostKeyAlias };
+}
+
+/** @param {string} path @returns {string | null} */
+function textOf(path) {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return null;
+  }
 }

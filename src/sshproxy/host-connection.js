@@ -1,31 +1,30 @@
 /**
  * The one SSH connection of a host, shared by its streams: made when the first session is asked for, made again after
- * it broke, ended when nobody has used it for a while. A connection that failed is not tried again before its
- * back-off has passed, however many streams ask.
+ * it broke, ended when nobody has used it for a while. Its pace is also that of connections that others make to the
+ * host.
  */
-import { Backoff } from '../base/backoff.js';
+import { mkdirSync } from 'node:fs';
 import { PgsluiceError } from '../base/errors.js';
 import { Client } from '../system-ssh/index.js';
 import { opensshConfig } from '../transport/openssh-config.js';
+import { HostPace } from './host-pace.js';
 
 /** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
 /** @typedef {import('../ipc/messages.js').ProxySettings} ProxySettings */
 
 const IDLE_MS = 30_000;
-const BACKOFF = { initialMs: 500, maxMs: 30_000, factor: 2, jitter: 0.2 };
 
 export class HostConnection {
   #spec;
   #settings;
-  #gate;
   #stats;
   /** @type {Promise<Client> | null} */
   #connecting = null;
   /** @type {Client | null} */
   #client = null;
   #sessions = 0;
-  #backoff = new Backoff(BACKOFF);
-  #notBefore = 0;
+  /** @type {WeakMap<Client, Promise<Error | null>>} */
+  #ends = new WeakMap();
   /** @type {NodeJS.Timeout | null} */
   #idleTimer = null;
   #ended = false;
@@ -39,7 +38,7 @@ export class HostConnection {
   constructor(spec, settings, gate, stats) {
     this.#spec = spec;
     this.#settings = settings;
-    this.#gate = gate;
+    this.pace = new HostPace(gate);
     this.#stats = stats;
   }
 
@@ -52,7 +51,8 @@ export class HostConnection {
    * Runs a command in a session whose stdout is a descriptor.
    * @param {string} command
    * @param {number} stdout given to ssh; the caller closes its own
-   * @returns {Promise<import('../system-ssh/client.js').MuxStream>}
+   * @returns {Promise<{ stream: import('../system-ssh/client.js').MuxStream, connectionEnd: Promise<Error | null> }>}
+   *   connectionEnd: fulfilled when the connection of the session has ended, with what it said
    */
   async exec(command, stdout) {
     if (this.#idleTimer) clearTimeout(this.#idleTimer);
@@ -67,7 +67,7 @@ export class HostConnection {
         });
       });
       stream.once('close', () => this.#sessionEnded());
-      return stream;
+      return { stream, connectionEnd: this.#ends.get(client) ?? Promise.resolve(null) };
     } catch (error) {
       this.#sessionEnded();
       throw error;
@@ -76,6 +76,7 @@ export class HostConnection {
 
   end() {
     this.#ended = true;
+    this.pace.end(new PgsluiceError('SSH_PROTOCOL', `${this.#spec.name}: the host was removed or changed`));
     if (this.#idleTimer) clearTimeout(this.#idleTimer);
     this.#client?.end();
   }
@@ -103,32 +104,35 @@ export class HostConnection {
 
   /** @returns {Promise<Client>} */
   async #connectNow() {
-    const waitMs = this.#notBefore - performance.now();
-    if (waitMs > 0) await new Promise(resolve => setTimeout(resolve, waitMs));
-    await this.#gate.turn();
-    if (this.#ended)
-      throw new PgsluiceError('SSH_PROTOCOL', `${this.#spec.name}: the host was removed or changed`);
+    const turn = await this.pace.turn();
     this.#stats.connects += 1;
     const client = new Client();
+    const { directory } = this.#settings;
     try {
+      // Somebody may have cleaned up the runtime directory.
+      mkdirSync(directory, { recursive: true, mode: 0o700 });
       await new Promise((resolve, reject) => {
         client.once('ready', () => resolve(undefined));
         client.once('error', reject);
         client.once('close', () => reject(new PgsluiceError('SSH_PROTOCOL', 'the connection was closed')));
-        client.connect(opensshConfig(this.#spec, this.#settings, this.#settings.directory));
+        client.connect({
+          ...opensshConfig(this.#spec, this.#settings, directory),
+          beforeConnection: () => this.pace.more(),
+        });
       });
     } catch (error) {
       const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
       this.#stats.failures[code] = (this.#stats.failures[code] ?? 0) + 1;
-      this.#notBefore = performance.now() + this.#backoff.next();
-      throw error instanceof PgsluiceError
-        ? new PgsluiceError(error.code, `${this.#spec.name}: ${error.message}`, { cause: error })
-        : error;
+      turn.failed(code);
+      throw named(this.#spec.name, error);
     }
-    this.#backoff.reset();
+    turn.succeeded();
     this.#stats.connections += 1;
     this.#client = client;
-    client.on('error', () => {}); // its sessions end, and say so
+    /** @type {Error | null} */
+    let words = null;
+    client.on('error', error => (words = named(this.#spec.name, error)));
+    this.#ends.set(client, new Promise(resolve => client.once('close', () => resolve(words))));
     client.once('close', () => {
       this.#stats.connections -= 1;
       if (this.#client !== client) return;
@@ -138,4 +142,11 @@ export class HostConnection {
     if (this.#ended) client.end();
     return client;
   }
+}
+
+/** @param {string} host @param {unknown} error @returns {Error} with the host's name */
+function named(host, error) {
+  const { message } = /** @type {Error} */ (error);
+  const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
+  return new PgsluiceError(code, `${host}: ${message}`, { cause: error });
 }

@@ -2,10 +2,12 @@
  * sshproxy's parts put together: a connection a host, a FIFO and a session a stream. Log bytes never enter this
  * process: ssh writes them into the FIFO itself.
  * A channel is one attempt of one stream: fifo made -> opened by the worker -> ssh started -> ended, reported once.
+ * A worker that connects by itself (ssh2) asks for its turn here and tells how it went: turn given -> outcome told.
  */
 import { execFile } from 'node:child_process';
-import { closeSync, constants, openSync, rmSync } from 'node:fs';
+import { closeSync, constants, mkdirSync, openSync, rmSync } from 'node:fs';
 import { join } from 'node:path';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
@@ -24,12 +26,15 @@ import { HostConnection } from './host-connection.js';
  * @property {number} attempt
  * @property {string} command
  * @property {string} input
+ * @property {AbortController} ending
+ * @property {import('./host-pace.js').Turn | null} turn of a connection that the worker makes itself
  * @property {string} path of the FIFO; '' once it is unlinked
  * @property {import('../system-ssh/client.js').MuxStream | null} stream
  * @property {boolean} ended
  */
 
 const STATUS_MS = 1_000;
+const LAST_WORDS_MS = 500;
 const run = promisify(execFile);
 
 export class SshProxy {
@@ -60,15 +65,29 @@ export class SshProxy {
   handle(message) {
     switch (message.type) {
       case 'open': {
-        const { host, streamId, attempt, command, input } = message;
-        const channel = { host, streamId, attempt, command, input, path: '', stream: null, ended: false };
-        this.#channels.set(keyOf(channel), channel);
+        const channel = this.#newChannel(message);
         this.#makeFifo(channel).catch(error => this.#end(channel, error));
         return;
       }
       case 'opened': {
         const channel = this.#channels.get(keyOf(message));
         if (channel) this.#startSession(channel).catch(error => this.#end(channel, error));
+        return;
+      }
+      case 'turn': {
+        const channel = this.#newChannel({ ...message, command: '', input: '' });
+        this.#giveTurn(channel).catch(error => this.#end(channel, error));
+        return;
+      }
+      case 'outcome': {
+        const channel = this.#channels.get(keyOf(message));
+        if (!channel) return;
+        if (message.code === null) channel.turn?.succeeded();
+        else {
+          channel.turn?.failed(message.code);
+          this.#stats.failures[message.code] = (this.#stats.failures[message.code] ?? 0) + 1;
+        }
+        this.#end(channel, null);
         return;
       }
       case 'close': {
@@ -90,11 +109,56 @@ export class SshProxy {
     for (const host of this.#hosts.values()) host.end();
   }
 
+  /** @param {Pick<Channel, 'host' | 'streamId' | 'attempt' | 'command' | 'input'>} wanted @returns {Channel} */
+  #newChannel({ host, streamId, attempt, command, input }) {
+    const channel = {
+      host,
+      streamId,
+      attempt,
+      command,
+      input,
+      path: '',
+      stream: null,
+      ended: false,
+      turn: null,
+      ending: new AbortController(),
+    };
+    this.#channels.set(keyOf(channel), channel);
+    return channel;
+  }
+
+  /** @param {Channel} channel of a worker that connects by itself */
+  async #giveTurn(channel) {
+    const turn = await this.#hostConnection(channel.host).pace.turn(channel.ending.signal);
+    if (channel.ended) {
+      turn.abandoned();
+      return;
+    }
+    channel.turn = turn;
+    this.#stats.connects += 1;
+    this.#send({ type: 'turn', streamId: channel.streamId, attempt: channel.attempt });
+  }
+
   /** @param {Channel} channel */
   async #makeFifo(channel) {
     this.#fifoCount += 1;
     const path = join(this.#settings.directory, `fifo-${process.pid}-${this.#fifoCount}`);
-    await run('mkfifo', ['-m', '600', path]);
+    const directory = this.#settings.directory;
+    try {
+      // Somebody may have cleaned up the runtime directory.
+      mkdirSync(directory, { recursive: true, mode: 0o700 });
+      await run('mkfifo', ['-m', '600', path]);
+    } catch (cause) {
+      const { message, stderr } = /** @type {Error & { stderr?: string }} */ (cause);
+      const why = (stderr || message).trim().replaceAll('\n', ' ');
+      throw new PgsluiceError(
+        'DIRECTORY_UNUSABLE',
+        `no FIFO can be made in ${directory} (${why}): make room`,
+        {
+          cause,
+        },
+      );
+    }
     channel.path = path;
     if (channel.ended) {
       this.#unlink(channel);
@@ -110,30 +174,46 @@ export class SshProxy {
     const fd = openSync(channel.path, constants.O_WRONLY | constants.O_NONBLOCK);
     try {
       this.#unlink(channel);
-      const stream = await this.#hostConnection(channel.host).exec(channel.command, fd);
+      const connection = this.#hostConnection(channel.host);
+      const { stream, connectionEnd } = await connection.exec(channel.command, fd);
       if (channel.ended) {
         stream.destroy();
         return;
       }
       channel.stream = stream;
-      this.#watch(channel, stream);
+      this.#send({ type: 'started', streamId: channel.streamId, attempt: channel.attempt });
+      this.#watch(channel, stream, connectionEnd);
     } finally {
       closeSync(fd);
     }
   }
 
-  /** @param {Channel} channel @param {import('../system-ssh/client.js').MuxStream} stream */
-  #watch(channel, stream) {
+  /**
+   * @param {Channel} channel
+   * @param {import('../system-ssh/client.js').MuxStream} stream
+   * @param {Promise<Error | null>} connectionEnd
+   */
+  #watch(channel, stream, connectionEnd) {
     let words = '';
     let how = 'ended';
     stream.stderr?.on('data', (/** @type {Buffer} */ chunk) => (words = (words + String(chunk)).slice(-500)));
     stream.on('exit', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
+      status = code !== null;
       how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
     });
     stream.on('error', (/** @type {Error} */ error) => this.#end(channel, error));
+    let status = false;
     stream.on('close', () => {
       const text = `${channel.host.name}: the follower ${how}${words.trim() ? `: ${words.trim()}` : ''}`;
-      this.#end(channel, new PgsluiceError('FOLLOWER_FAILED', text));
+      const ended = new PgsluiceError('FOLLOWER_FAILED', text);
+      if (status) {
+        this.#end(channel, ended);
+        return;
+      }
+      // Without an exit status it is most likely the connection that ended, and its ssh says why.
+      void Promise.race([connectionEnd, sleep(LAST_WORDS_MS, null, { ref: false })]).then(cause =>
+        this.#end(channel, cause ?? ended),
+      );
     });
     stream.end(channel.input);
   }
@@ -155,6 +235,8 @@ export class SshProxy {
   #end(channel, error) {
     if (channel.ended) return;
     channel.ended = true;
+    channel.ending.abort(new Error('not wanted any more'));
+    channel.turn?.abandoned();
     this.#channels.delete(keyOf(channel));
     this.#unlink(channel);
     channel.stream?.destroy();

@@ -55,6 +55,8 @@ export class Client extends EventEmitter {
     const pool = new SessionPool(
       settings.maxSessions,
       async () => {
+        await settings.beforeConnection();
+        if (this.#state !== 'ready') throw new PgsluiceError('SSH_PROTOCOL', 'Not connected');
         const master = this.#newMaster(settings, directory);
         await master.start();
         return master;
@@ -211,7 +213,15 @@ export class Client extends EventEmitter {
     const release = this.#track();
     const logName = `l${(this.#counter += 1)}`;
     startMuxProcess(
-      { program: settings.program, directory, master, logName, channel, stdio },
+      {
+        program: settings.program,
+        directory,
+        master,
+        logName,
+        channel,
+        stdio,
+        openTimeoutMs: settings.connectTimeoutMs,
+      },
       {
         opened: events.opened,
         failed: events.failed,

@@ -6,6 +6,7 @@
  * Throws PgsluiceError DIRECTORY_UNUSABLE. All calls are synchronous: they touch a few hundred bytes.
  */
 import {
+  existsSync,
   lstatSync,
   mkdtempSync,
   readFileSync,
@@ -16,7 +17,7 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { join, resolve } from 'node:path';
+import { basename, join, resolve } from 'node:path';
 import { PgsluiceError } from '../base/errors.js';
 
 /** ssh appends 17 characters while it binds the socket, and sun_path holds 107. */
@@ -33,12 +34,18 @@ export class ControlDirectory {
 
   /**
    * @param {string | undefined} parent
-   * @param {(error: PgsluiceError) => void} onError the kernel stopped telling about changes
+   * @param {(error: PgsluiceError) => void} onError the kernel stopped telling about changes, or somebody removed it
    */
   constructor(parent, onError) {
     this.path = makeDirectory(parent);
     try {
-      this.#watcher = watch(this.path, (_event, name) => this.#listeners.get(String(name))?.());
+      this.#watcher = watch(this.path, (_event, name) => {
+        const listener = this.#listeners.get(String(name));
+        if (listener) listener();
+        // The directory itself is named when it goes.
+        else if (name === basename(this.path) && !existsSync(this.path))
+          onError(unusable(this.path, 'was removed'));
+      });
     } catch (cause) {
       rmSync(this.path, { recursive: true, force: true });
       throw unusable(this.path, `cannot be watched (${reason(cause)})`, cause);

@@ -53,7 +53,7 @@ export class Master {
   everEnded = false;
   /** How many sessions at once this connection is used for. */
   limit;
-  /** Date.now() before which it is not offered to sessions, after a refusal that says nothing about its limit. */
+  /** performance.now() before which it is not offered to sessions, after a refusal that says nothing about its limit. */
   restUntilMs = 0;
   /** Lines "channel N: open failed" so far: a forwarding has no other sign that the server refused it. */
   refusedChannels = 0;
@@ -88,11 +88,20 @@ export class Master {
 
   /** @returns {Promise<void>} rejects with a PgsluiceError once the process is gone */
   start() {
-    const config = this.#directory.write(
-      `${this.#name}.config`,
-      masterConfig(this.#settings, this.controlPath),
-    );
-    this.#directory.write(`${this.#name}.session`, sessionConfig(this.controlPath));
+    let config;
+    try {
+      config = this.#directory.write(`${this.#name}.config`, masterConfig(this.#settings, this.controlPath));
+      this.#directory.write(`${this.#name}.session`, sessionConfig(this.controlPath));
+    } catch (cause) {
+      const { message } = /** @type {Error} */ (cause);
+      const error = new PgsluiceError(
+        'DIRECTORY_UNUSABLE',
+        `control directory ${this.#directory.path} cannot be written (${message}): make room`,
+        { cause },
+      );
+      this.#gone.resolve(error);
+      return Promise.reject(error);
+    }
     return new Promise((resolve, reject) => {
       this.#running = true;
       const deadline = setTimeout(() => {

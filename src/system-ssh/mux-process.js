@@ -26,9 +26,13 @@ const DEBUG_LINE = /^debug\d: .*$/gm;
  * @param {string} wanted.logName unique in the directory
  * @param {{ command: string } | { host: string, port: number }} wanted.channel
  * @param {StdioOptions} wanted.stdio
+ * @param {number} wanted.openTimeoutMs a server that lives may still never answer
  * @param {import('./session-pool.js').SessionEvents} events
  */
-export function startMuxProcess({ program, directory, master, logName, channel, stdio }, events) {
+export function startMuxProcess(
+  { program, directory, master, logName, channel, stdio, openTimeoutMs },
+  events,
+) {
   // After "--" and the name nothing is an option any more, whatever the command begins with.
   const channelArgs =
     'command' in channel
@@ -38,23 +42,31 @@ export function startMuxProcess({ program, directory, master, logName, channel, 
   let opened = false;
   /** @type {MuxStream | undefined} */
   let stream;
+  /** @type {PgsluiceError | undefined} */
+  let late;
+  const deadline = setTimeout(() => {
+    late = new PgsluiceError('SSH_SESSION_REFUSED', `no answer to a session within ${openTimeoutMs} ms`);
+    stream?.destroy();
+  }, openTimeoutMs);
 
   /** @param {string} log */
   const noticeOpened = log => {
     if (opened || !stream || !OPENED.test(log)) return;
     opened = true;
+    clearTimeout(deadline);
     directory.ignoreChanges(logName);
     events.opened(stream);
   };
   directory.onChange(logName, () => noticeOpened(directory.read(logName)));
 
   const child = startSsh(program, args, stdio, {}, ({ failure }) => {
+    clearTimeout(deadline);
     const log = directory.read(logName);
     directory.remove(logName);
     noticeOpened(log);
     if (!opened) {
       stream?.destroy();
-      events.failed(failure ?? channelFailure(log, channel, master.alive));
+      events.failed(failure ?? late ?? channelFailure(log, channel, master.alive));
       events.gone();
       return;
     }

@@ -146,7 +146,7 @@ export class SessionPool {
     }
     if (master.everEnded) {
       // The server may still count a command that outlives the session: no evidence of its limit.
-      master.restUntilMs = Date.now() + REST_AFTER_REFUSAL_MS;
+      master.restUntilMs = performance.now() + REST_AFTER_REFUSAL_MS;
     } else {
       this.#budget = Math.min(this.#budget, Math.max(1, master.occupied));
       for (const each of this.#masters) each.limit = Math.min(each.limit, this.#budget);
@@ -157,5 +157,5 @@ export class SessionPool {
 
 /** @param {Master} master */
 function hasRoom(master) {
-  return master.ready && master.occupied < master.limit && Date.now() >= master.restUntilMs;
+  return master.ready && master.occupied < master.limit && performance.now() >= master.restUntilMs;
 }

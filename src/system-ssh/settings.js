@@ -24,6 +24,8 @@ import { PgsluiceError } from '../base/errors.js';
  * @property {string} [program] default 'ssh'
  * @property {string} [configFile] 'none', or the one file to include instead of the user's and the system's
  * @property {string} [controlDirectory] existing private directory; a subdirectory is made there
+ * @property {() => Promise<void>} [beforeConnection] awaited before each further connection that sessions beyond
+ *   maxSessions need; when it rejects, they fail
  * @property {number} [maxSessions] default 10, as MaxSessions in sshd_config
  */
 
@@ -44,6 +46,7 @@ import { PgsluiceError } from '../base/errors.js';
  * @property {string} program
  * @property {string[]} includes
  * @property {string | undefined} controlDirectory
+ * @property {() => Promise<void>} beforeConnection
  * @property {number} maxSessions
  */
 
@@ -98,6 +101,7 @@ export function readSettings(config) {
     program,
     includes,
     controlDirectory: config.controlDirectory,
+    beforeConnection: config.beforeConnection ?? (async () => {}),
     maxSessions,
   };
 }

@@ -9,16 +9,19 @@ import { PgsluiceError } from '../base/errors.js';
 
 /**
  * @param {{ command: string, input: string }} follower
- * @param {{ onChunk: (chunk: Buffer) => void, onEnd: (error: PgsluiceError | null) => void }} handlers
+ * @param {{ onOpen?: () => void, onChunk: (chunk: Buffer) => void, onEnd: (error: PgsluiceError | null) => void }} handlers
  * @returns {ByteSource}
  */
-export function runLocal({ command, input }, { onChunk, onEnd }) {
+export function runLocal({ command, input }, { onOpen, onChunk, onEnd }) {
   const child = spawn('/bin/sh', ['-c', command], {
     env: environmentWithoutSecrets(),
     stdio: ['pipe', 'pipe', 'pipe'],
   });
+  // Out of file descriptors there are no pipes, whatever the types say.
+  if (!child.pid) return notStarted(child, onEnd);
   let open = true;
   let words = '';
+  onOpen?.();
   child.stdout.on('data', chunk => {
     if (open) onChunk(chunk);
   });
@@ -35,7 +38,7 @@ export function runLocal({ command, input }, { onChunk, onEnd }) {
       }),
     );
   };
-  child.on('error', error => ended(`could not be started: ${error.message}`, error));
+  child.on('error', () => {}); // of a signal that came too late
   child.on('close', (code, signal) =>
     ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),
   );
@@ -47,6 +50,29 @@ export function runLocal({ command, input }, { onChunk, onEnd }) {
       child.stdout.destroy();
       child.stderr.destroy();
       child.kill('SIGTERM');
+    },
+  };
+}
+
+/**
+ * @param {import('node:child_process').ChildProcess} child
+ * @param {(error: PgsluiceError) => void} onEnd
+ * @returns {ByteSource}
+ */
+function notStarted(child, onEnd) {
+  let open = true;
+  child.on('error', cause => {
+    if (!open) return;
+    open = false;
+    onEnd(
+      new PgsluiceError('FOLLOWER_FAILED', `the follower could not be started: ${cause.message}`, { cause }),
+    );
+  });
+  return {
+    pause: () => {},
+    resume: () => {},
+    close: () => {
+      open = false;
     },
   };
 }

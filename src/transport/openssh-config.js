@@ -3,6 +3,9 @@
  * a configuration of system-ssh, for the daemon and for `host check` alike.
  */
 
+// With ssh's three unanswered ones a connection that died without a word is known to be dead after 20 s.
+const KEEPALIVE_INTERVAL_MS = 5_000;
+
 /**
  * @param {import('../ipc/messages.js').HostSpec} spec
  * @param {{ program: string, options: readonly string[], configFile: string | null, connectTimeoutMs: number }} ssh
@@ -20,6 +23,7 @@ export function opensshConfig(spec, { program, options, configFile, connectTimeo
     knownHostsFile: spec.knownHostsFile,
     hostKeyAlias: spec.hostKeyAlias,
     connectTimeoutMs,
+    keepaliveIntervalMs: KEEPALIVE_INTERVAL_MS,
     options: [...options],
     program,
     ...(configFile === null ? {} : { configFile }),

@@ -7,16 +7,25 @@ import { userInfo } from 'node:os';
 import ssh2 from 'ssh2';
 import { PgsluiceError } from '../base/errors.js';
 
+// A connection that died without a word is known to be dead after 20 s.
+const KEEPALIVE_INTERVAL_MS = 5_000;
+const KEEPALIVE_COUNT_MAX = 3;
+
 /** @typedef {import('./fifo.js').ByteSource} ByteSource */
 /** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
 
 /**
  * @param {HostSpec} host
  * @param {{ command: string, input: string, connectTimeoutMs: number }} follower
- * @param {{ onChunk: (chunk: Buffer) => void, onEnd: (error: PgsluiceError | null) => void }} handlers
+ * @param {{ onConnect?: () => void, onOpen?: () => void, onChunk: (chunk: Buffer) => void, onEnd: (error: PgsluiceError | null) => void }} handlers
+ *   onConnect: we are logged in; onOpen: and the follower runs
  * @returns {ByteSource}
  */
-export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChunk, onEnd }) {
+export function runOverSsh2(
+  host,
+  { command, input, connectTimeoutMs },
+  { onConnect, onOpen, onChunk, onEnd },
+) {
   const client = new ssh2.Client();
   let open = true;
   let paused = false;
@@ -26,10 +35,13 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
   /** @type {import('ssh2').ClientChannel | null} */
   let channel = null;
 
+  /** @type {NodeJS.Timeout | undefined} of the session; the connection has readyTimeout */
+  let deadline;
   /** @param {PgsluiceError} error */
   const ended = error => {
     if (!open) return;
     open = false;
+    clearTimeout(deadline);
     client.end();
     onEnd(error);
   };
@@ -38,12 +50,21 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
     ended(new PgsluiceError('SSH_PROTOCOL', `${host.name}: the SSH connection was closed`)),
   );
   client.on('ready', () => {
+    onConnect?.();
+    deadline = setTimeout(() => {
+      ended(
+        new PgsluiceError('SSH_SESSION_REFUSED', `${host.name}: no session within ${connectTimeoutMs} ms`),
+      );
+      client.destroy();
+    }, connectTimeoutMs);
     client.exec(command, (error, stream) => {
+      clearTimeout(deadline);
       if (error) {
         ended(new PgsluiceError('SSH_SESSION_REFUSED', `${host.name}: ${error.message}`, { cause: error }));
         return;
       }
       channel = stream;
+      if (open) onOpen?.();
       if (paused) stream.pause();
       stream.on('data', (/** @type {Buffer} */ chunk) => {
         if (open) onChunk(chunk);
@@ -74,9 +95,10 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
       username: host.username ?? userInfo().username,
       ...(host.identityFile === null ? agent() : { privateKey: readKey(host.name, host.identityFile) }),
       readyTimeout: connectTimeoutMs,
-      keepaliveInterval: 10_000,
-      keepaliveCountMax: 3,
-      algorithms: { serverHostKey: pinned.algorithms },
+      keepaliveInterval: KEEPALIVE_INTERVAL_MS,
+      keepaliveCountMax: KEEPALIVE_COUNT_MAX,
+      // Without a pinned key the server may show any, to be refused below.
+      ...(pinned.algorithms.length > 0 && { algorithms: { serverHostKey: pinned.algorithms } }),
       hostVerifier: (/** @type {Buffer} */ key) => {
         if (pinned.blobs.some(blob => blob.equals(key))) return true;
         hostKeyError = new PgsluiceError(
@@ -103,6 +125,7 @@ export function runOverSsh2(host, { command, input, connectTimeoutMs }, { onChun
     },
     close() {
       open = false;
+      clearTimeout(deadline);
       client.destroy();
     },
   };
@@ -153,8 +176,10 @@ function connectionError(host, error) {
   if (error.level === 'client-authentication') {
     return new PgsluiceError('SSH_AUTH_REFUSED', `${where}: ${error.message}`, { cause: error });
   }
-  if (error.level === 'client-socket' || error.level === 'client-timeout') {
+  if (error.level === 'client-socket' || error.level === 'client-dns' || error.level === 'client-timeout') {
     return new PgsluiceError('SSH_UNREACHABLE', `${where}: ${error.message}`, { cause: error });
   }
-  return new PgsluiceError('SSH_PROTOCOL', `${where}: ${error.message}`, { cause: error });
+  // A server that has no key of the pinned types any more has changed its key.
+  const code = /no matching host key/i.test(error.message) ? 'SSH_HOST_KEY_CHANGED' : 'SSH_PROTOCOL';
+  return new PgsluiceError(code, `${where}: ${error.message}`, { cause: error });
 }

@@ -99,7 +99,7 @@ export class FileReader {
     this.#exposed = null;
   }
 
-  /** Records that will not be finished. @param {number} now ms since the epoch */
+  /** Records that will not be finished. @param {number} now performance.now() */
   tick(now) {
     for (const file of this.#files.values()) {
       if (file.leftAt === 0 || file.pendingBytes === 0) continue;
@@ -185,9 +185,8 @@ export class FileReader {
 
   /** @param {import('../codec/frames.js').FileFrame} frame */
   #onFileFrame(frame) {
-    const now = Date.now();
     if (this.#open) {
-      this.#open.leftAt = now;
+      this.#open.leftAt = performance.now();
       this.#open.rest();
     }
     let file = this.#files.get(frame.inode);

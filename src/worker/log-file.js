@@ -21,7 +21,7 @@ export class LogFile {
   #head = null;
   #position;
 
-  /** ms since the epoch when the follower went on to another file; 0 while it is the open one */
+  /** performance.now() when the follower went on to another file; 0 while it is the open one */
   leftAt = 0;
 
   /**

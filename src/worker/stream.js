@@ -8,7 +8,6 @@
  *   stopped     for good: nothing is read any more; what was parsed is still committed
  * Every attempt to read has a number; news of an earlier attempt is ignored.
  */
-import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
 import { encodingNamed } from '../codec/encodings.js';
 import { compileLinePrefix } from '../codec/line-prefix.js';
@@ -16,11 +15,19 @@ import { isTimeZone } from '../codec/time-zone.js';
 import { unitOf } from '../follower/journal.js';
 import { FileReader } from './file-reader.js';
 import { JournalReader } from './journal-reader.js';
+import { StreamBackoff } from './stream-backoff.js';
 
 /** @typedef {import('../ipc/messages.js').StreamSpec} StreamSpec */
 /** @typedef {import('../ipc/messages.js').StreamStatus} StreamStatus */
 /** @typedef {import('../transport/fifo.js').ByteSource} ByteSource */
 /** @typedef {import('../storage/positions.js').StreamClaim} StreamClaim */
+
+/**
+ * @typedef {object} SourceHandlers
+ * @property {() => void} onOpen the follower was started: from now on silence counts
+ * @property {(chunk: Buffer) => void} onChunk
+ * @property {(error: Error | null) => void} onEnd
+ */
 
 /** @typedef {{ records: number, rejected: number, lostBytes: number, lostEvents: number }} Counts */
 
@@ -31,17 +38,15 @@ import { JournalReader } from './journal-reader.js';
  * @property {ReadonlyMap<string, number>} zones
  * @property {number} maxRecordBytes
  * @property {(streamId: number, epoch: number) => Promise<StreamClaim | null>} claim
- * @property {(spec: StreamSpec, attempt: number, follower: { command: string, input: string }, handlers: { onChunk: (chunk: Buffer) => void, onEnd: (error: Error | null) => void }) => ByteSource} open
+ * @property {(spec: StreamSpec, attempt: number, follower: { command: string, input: string }, handlers: SourceHandlers) => ByteSource} open
  * @property {(stream: Stream) => void} onFenced
  * @property {import('../base/logger.js').Logger} log
  */
 
-const SILENCE_MAX_MS = 30_000; // heartbeats come at most 5 s apart
-const BACKOFF = { initialMs: 1_000, maxMs: 60_000, factor: 2, jitter: 0.2 };
-// PerSourcePenalties of sshd bans clients that keep failing: go slowly at once.
-const BACKOFF_REFUSED = { initialMs: 30_000, maxMs: 600_000, factor: 2, jitter: 0.2 };
-const SETTLED_MS = 10_000; // a stream that has read this long begins its back-off anew
-const CONNECTING_MAX_MS = 300_000; // includes the wait for a turn when a whole fleet connects
+// Heartbeats come at most 5 s apart; ssh's own keepalive (20 s) comes first where the whole connection died, and says so.
+const SILENCE_MAX_MS = 25_000;
+// A follower that ends itself because the directory changed begins again at once, unless it has only just begun.
+const RENEWED_AFTER_MS = 2_000;
 
 export class Stream {
   #spec;
@@ -52,7 +57,9 @@ export class Stream {
   #source = null;
   #attempt = 0;
   #paused = false;
+  /** performance.now() of the last sign of life; 0: none is expected yet */
   #lastByteAt = 0;
+  /** performance.now() of the first byte */
   #openedAt = 0;
   /** since takeAdvance */
   #parsed = { records: 0, rejected: 0 };
@@ -60,8 +67,7 @@ export class Stream {
   #lost = { bytes: 0, events: 0 };
   /** shared by the parsers of all files @type {import('./parser-for.js').StreamContext} */
   #context;
-  #backoff = new Backoff(BACKOFF);
-  #backoffRefused = new Backoff(BACKOFF_REFUSED);
+  #backoff = new StreamBackoff();
   /** @type {NodeJS.Timeout | null} */
   #timer = null;
 
@@ -145,7 +151,7 @@ export class Stream {
   resume() {
     if (!this.#paused) return;
     this.#paused = false;
-    this.#lastByteAt = Date.now();
+    this.#lastByteAt = performance.now();
     this.#source?.resume();
   }
 
@@ -177,19 +183,17 @@ export class Stream {
     this.status.lostEvents += lostEvents;
   }
 
-  /** Once a second: a silent connection, records that will not be finished. @param {number} now ms since the epoch */
+  /** Once a second: a silent connection, records that will not be finished. @param {number} now performance.now() */
   tick(now) {
     if (this.status.mode !== 'reading' && this.status.mode !== 'connecting') return;
     this.#reader.tick(now);
-    const limitMs = this.status.mode === 'reading' ? SILENCE_MAX_MS : CONNECTING_MAX_MS;
-    if (!this.#paused && now - this.#lastByteAt > limitMs) {
-      this.#retryAfter(
-        new PgsluiceError(
-          'SSH_PROTOCOL',
-          `${this.#spec.host.name}: nothing came for ${limitMs / 1000} s, not even a heartbeat`,
-        ),
-      );
-    }
+    if (this.#paused || this.#lastByteAt === 0 || now - this.#lastByteAt <= SILENCE_MAX_MS) return;
+    this.#retryAfter(
+      new PgsluiceError(
+        'SSH_PROTOCOL',
+        `${this.#spec.host.name}: nothing came for ${SILENCE_MAX_MS / 1000} s, not even a heartbeat`,
+      ),
+    );
   }
 
   /** @param {StreamStatus['mode']} mode */
@@ -230,11 +234,15 @@ export class Stream {
     this.status.connects += 1;
     this.#paused = false;
     this.#openedAt = 0;
-    this.#lastByteAt = Date.now();
+    // Until the follower runs, the transport has limits of its own; waiting for a turn to connect has none.
+    this.#lastByteAt = 0;
     const attempt = this.#attempt;
     try {
       const follower = this.#reader.begin(claim);
       this.#source = this.#host.open(this.#spec, attempt, follower, {
+        onOpen: () => {
+          if (attempt === this.#attempt) this.#lastByteAt = performance.now();
+        },
         onChunk: chunk => {
           if (attempt === this.#attempt) this.#onChunk(chunk);
         },
@@ -252,8 +260,8 @@ export class Stream {
 
   /** @param {Buffer} chunk */
   #onChunk(chunk) {
-    this.#lastByteAt = Date.now();
-    this.status.lastFrameAt = this.#lastByteAt;
+    this.#lastByteAt = performance.now();
+    this.status.lastFrameAt = Date.now();
     if (this.status.mode === 'connecting') {
       this.#enter('reading');
       this.#openedAt = this.#lastByteAt;
@@ -289,7 +297,7 @@ export class Stream {
         return;
       case 'heartbeat':
         this.status.lagBytes = Math.max(0, frame.size - frame.offset) + frame.behind;
-        this.status.clockSkewMs = frame.clock * 1000 - this.#lastByteAt;
+        this.status.clockSkewMs = frame.clock * 1000 - this.status.lastFrameAt;
         return;
       case 'zone':
         if (this.#spec.timeZone === null && isTimeZone(frame.name)) {
@@ -305,6 +313,9 @@ export class Stream {
         this.status.notice = `${frame.code}: ${frame.text}`;
         return;
       case 'failed':
+        if (RENEWALS.has(frame.code) && performance.now() - this.#openedAt > RENEWED_AFTER_MS) {
+          throw new Renewal(frame.text);
+        }
         throw new PgsluiceError(
           'FOLLOWER_FAILED',
           `${this.#spec.host.name}: the follower gave up: ${frame.text}`,
@@ -330,8 +341,7 @@ export class Stream {
     this.#attempt += 1;
     this.#source?.close();
     this.#source = null;
-    if (this.#openedAt > 0 && Date.now() - this.#openedAt > SETTLED_MS) this.#backoff.reset();
-    if (this.#openedAt > 0) this.#backoffRefused.reset();
+    if (this.#openedAt > 0) this.#backoff.hasRead(performance.now() - this.#openedAt);
     this.#openedAt = 0;
   }
 
@@ -340,17 +350,24 @@ export class Stream {
     this.#closeSource();
     this.#paused = false;
     if (this.status.mode === 'stopped') return;
+    if (this.#timer) clearTimeout(this.#timer);
+    if (error instanceof Renewal) {
+      this.#host.log.info(`the follower begins again: ${error.message}`);
+      this.#start();
+      return;
+    }
     const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
-    const refused =
-      code === 'SSH_AUTH_REFUSED' || code === 'SSH_HOST_KEY_CHANGED' || code === 'SSH_HOST_KEY_UNKNOWN';
-    const delayMs = (refused ? this.#backoffRefused : this.#backoff).next();
+    const delayMs = this.#backoff.next(code);
     this.status.error = { code, message: error.message };
     this.#enter('waiting');
     this.#host.log.warn({ code, retryInMs: Math.round(delayMs) }, error.message);
-    if (this.#timer) clearTimeout(this.#timer);
     this.#timer = setTimeout(() => this.#start(), delayMs);
   }
 }
+
+/** The follower ended because it must be told anew what to read: nothing failed. */
+class Renewal extends Error {}
+const RENEWALS = new Set(['renew', 'moved']);
 
 /** @param {StreamSpec} spec @returns {(databaseName: string | null) => import('../codec/row-sink.js').Decoder | null} */
 function decoders({ encoding, encodings }) {

@@ -21,7 +21,7 @@ import { Stream } from './stream.js';
 /** @typedef {import('../ipc/messages.js').StreamSpec} StreamSpec */
 /** @typedef {import('../ipc/messages.js').WorkerSettings} WorkerSettings */
 /** @typedef {import('../transport/fifo.js').ByteSource} ByteSource */
-/** @typedef {{ onChunk: (chunk: Buffer) => void, onEnd: (error: Error | null) => void }} SourceHandlers */
+/** @typedef {import('./stream.js').SourceHandlers} SourceHandlers */
 
 /**
  * @typedef {object} Fifo
@@ -44,6 +44,8 @@ export class Worker {
   #streams = new Map();
   /** FIFOs asked for, by stream and attempt @type {Map<string, Fifo>} */
   #fifos = new Map();
+  /** streams that wait to connect by themselves @type {Map<string, { begin: () => void, fail: (error: PgsluiceError) => void }>} */
+  #turns = new Map();
   /** for claims @type {Promise<import('pg').Client> | null} */
   #client = null;
   #zones = new Map();
@@ -92,11 +94,13 @@ export class Worker {
         return this.#unassign(message.streamId, false);
       case 'fifo':
         return this.#onFifo(message);
-      case 'closed': {
-        const fifo = this.#fifos.get(fifoKey(message.streamId, message.attempt));
-        if (fifo) this.#onProcessEnd(fifo, message.error);
+      case 'started':
+        this.#fifos.get(fifoKey(message.streamId, message.attempt))?.handlers.onOpen();
         return;
-      }
+      case 'turn':
+        return this.#onTurn(message);
+      case 'closed':
+        return this.#onClosed(message);
       default:
     }
   }
@@ -189,10 +193,7 @@ export class Worker {
    */
   #open(spec, attempt, follower, handlers) {
     if (spec.transport === 'local') return runLocal(follower, handlers);
-    if (spec.transport === 'ssh2') {
-      const { connectTimeoutMs } = this.#settings;
-      return runOverSsh2(spec.host, { ...follower, connectTimeoutMs }, handlers);
-    }
+    if (spec.transport === 'ssh2') return this.#openSsh2(spec, attempt, follower, handlers);
     const { streamId } = spec;
     const key = fifoKey(streamId, attempt);
     /** @type {Fifo} */
@@ -209,6 +210,72 @@ export class Worker {
         this.#send({ type: 'close', streamId, attempt });
       },
     };
+  }
+
+  /**
+   * @param {StreamSpec} spec
+   * @param {number} attempt
+   * @param {{ command: string, input: string }} follower
+   * @param {SourceHandlers} handlers
+   * @returns {ByteSource}
+   */
+  #openSsh2({ streamId, host }, attempt, follower, handlers) {
+    const key = fifoKey(streamId, attempt);
+    const { connectTimeoutMs } = this.#settings;
+    /** @type {ByteSource | null} */
+    let source = null;
+    let told = false;
+    /** @param {import('../base/errors.js').ErrorCode | null} code */
+    const tell = code => {
+      if (!told) this.#send({ type: 'outcome', streamId, attempt, code });
+      told = true;
+    };
+    this.#turns.set(key, {
+      begin: () => {
+        source = runOverSsh2(
+          host,
+          { ...follower, connectTimeoutMs },
+          {
+            ...handlers,
+            onConnect: () => tell(null),
+            onEnd: error => {
+              tell(error?.code ?? null);
+              handlers.onEnd(error);
+            },
+          },
+        );
+      },
+      fail: error => handlers.onEnd(error),
+    });
+    this.#send({ type: 'turn', streamId, attempt });
+    return {
+      pause: () => source?.pause(),
+      resume: () => source?.resume(),
+      close: () => {
+        this.#turns.delete(key);
+        source?.close();
+        if (!told) this.#send({ type: 'close', streamId, attempt });
+        told = true;
+      },
+    };
+  }
+
+  /** @param {{ streamId: number, attempt: number }} message */
+  #onTurn({ streamId, attempt }) {
+    const key = fifoKey(streamId, attempt);
+    const waiting = this.#turns.get(key);
+    this.#turns.delete(key);
+    waiting?.begin();
+  }
+
+  /** @param {{ streamId: number, attempt: number, error: import('../ipc/messages.js').ErrorReport | null }} message */
+  #onClosed({ streamId, attempt, error }) {
+    const key = fifoKey(streamId, attempt);
+    const waiting = this.#turns.get(key);
+    this.#turns.delete(key);
+    waiting?.fail(reported(error));
+    const fifo = this.#fifos.get(key);
+    if (fifo) this.#onProcessEnd(fifo, reported(error));
   }
 
   /** @param {{ streamId: number, attempt: number, path: string }} message */
@@ -235,19 +302,16 @@ export class Worker {
   /**
    * What ssh wrote before it ended may still be in the FIFO, whose end of file comes after it.
    * @param {Fifo} fifo
-   * @param {import('../ipc/messages.js').ErrorReport | null} report
+   * @param {PgsluiceError} error
    */
-  #onProcessEnd(fifo, report) {
-    const error = report
-      ? new PgsluiceError(report.code, report.message)
-      : new PgsluiceError('FOLLOWER_FAILED', 'the follower ended');
+  #onProcessEnd(fifo, error) {
     fifo.ended = error;
     if (fifo.source) fifo.timer = setTimeout(() => fifo.handlers.onEnd(error), LAST_BYTES_WAIT_MS);
     else fifo.handlers.onEnd(error);
   }
 
   #tick() {
-    const now = Date.now();
+    const now = performance.now();
     for (const stream of this.#streams.values()) stream.tick(now);
     const { user, system } = process.cpuUsage();
     this.#send({
@@ -264,6 +328,12 @@ export class Worker {
     this.#loopDelay.reset();
   }
 }
+
+/** @param {import('../ipc/messages.js').ErrorReport | null} report */
+const reported = report =>
+  report
+    ? new PgsluiceError(report.code, report.message)
+    : new PgsluiceError('FOLLOWER_FAILED', 'the follower ended');
 
 /** @param {number} streamId @param {number} attempt */
 const fifoKey = (streamId, attempt) => `${streamId} ${attempt}`;
