@@ -81,6 +81,7 @@ export class Daemon {
       onReady: storage => this.#onStorage(storage),
       onEdit: () => this.#reconcile(),
       onLost: () => this.#log.warn('the inventory cannot be read: streams go on as they are'),
+      onStandby: () => this.#putDown(),
     });
     this.#http = new HttpServer({
       http: config.http,
@@ -159,6 +160,14 @@ export class Daemon {
       this.#reloadTimer = setInterval(() => this.#reconcile(), RELOAD_MS);
     }
     this.#reconcile();
+  }
+
+  /** Another daemon has the fleet: what is still read here could not be committed any more. */
+  #putDown() {
+    this.#inventoryLoaded = false;
+    for (const { streamId, worker } of this.#fleet.want([])) {
+      this.#workers[worker]?.process.send({ type: 'unassign', streamId });
+    }
   }
 
   #configureProxy() {

@@ -2,7 +2,11 @@
  * Master's connection to the storage: makes it ready (schema, partitions), holds the fleet lock so that one daemon
  * works on a storage at a time, listens for edits of the inventory, and comes back after an outage.
  * Modes: connecting -> standby (another daemon holds the lock) -> ready -> connecting when the connection is lost.
+ * The lock goes with the session, and the session with us: it is used every few seconds, and the storage ends it when
+ * it is not (idle_session_timeout), so a daemon that hangs or whose machine vanished gives the fleet up by itself.
  */
+import { randomBytes } from 'node:crypto';
+import { hostname } from 'node:os';
 import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
 import { connectStorage, openStorage, storageError } from '../storage/connect.js';
@@ -15,6 +19,18 @@ import { maintainPartitions } from '../storage/partitions.js';
 
 const FLEET_LOCK = 0x7067_7366; // 'pgsf'
 const STANDBY_RETRY_MS = 2_000;
+// A daemon that waits takes over within 15 s: 10 s of silence, 2 s between its attempts, and the rest for its start.
+const IDLE_MAX_MS = 10_000;
+const PULSE_MS = 3_000;
+const ANSWER_MAX_MS = 9_000;
+const WORK_MAX_MS = 120_000; // a statement may wait for locks of others
+const GOODBYE_MAX_MS = 500;
+const HOST_NAME_CHARS = 30; // application_name holds 63
+// tcp_*: what the storage sent and nobody acknowledged; they mean nothing on a Unix socket.
+const SESSION = `
+  SET idle_session_timeout = ${IDLE_MAX_MS}; SET idle_in_transaction_session_timeout = ${IDLE_MAX_MS};
+  SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
+  SET tcp_user_timeout = ${ANSWER_MAX_MS}`;
 const MAINTENANCE_MS = 3_600_000;
 const BACKOFF = { initialMs: 500, maxMs: 15_000, factor: 2, jitter: 0.2 };
 
@@ -24,6 +40,9 @@ export class StorageLink {
   #onReady;
   #onEdit;
   #onLost;
+  #onStandby;
+  /** tells our sessions from those of other daemons */
+  #name = `pgsluice master ${hostname().slice(0, HOST_NAME_CHARS)} ${process.pid} ${randomBytes(3).toString('hex')}`;
   /** @type {import('pg').Client | null} */
   #client = null;
   /** @type {Storage | null} */
@@ -34,6 +53,10 @@ export class StorageLink {
   #timer = null;
   /** @type {NodeJS.Timeout | null} */
   #maintenance = null;
+  /** @type {NodeJS.Timeout | null} */
+  #pulse = null;
+  /** pieces of work that are being done */
+  #working = 0;
   /** queries run one after another on the one connection @type {Promise<unknown>} */
   #queue = Promise.resolve();
 
@@ -49,13 +72,15 @@ export class StorageLink {
    * @param {(storage: Storage) => void} options.onReady each time the storage is there and the fleet is ours
    * @param {() => void} options.onEdit the inventory was edited
    * @param {() => void} options.onLost
+   * @param {() => void} options.onStandby another daemon has the fleet
    */
-  constructor({ config, log, onReady, onEdit, onLost }) {
+  constructor({ config, log, onReady, onEdit, onLost, onStandby }) {
     this.#config = config;
     this.#log = log;
     this.#onReady = onReady;
     this.#onEdit = onEdit;
     this.#onLost = onLost;
+    this.#onStandby = onStandby;
   }
 
   /** Begins; goes on by itself until close(). Rejects when the storage can never serve, as it is. */
@@ -80,7 +105,8 @@ export class StorageLink {
     const result = this.#queue.then(() => {
       if (!this.#client || this.mode !== 'ready')
         throw this.error ?? new PgsluiceError('STORAGE_UNREACHABLE', 'the storage is not connected');
-      return work(this.#client);
+      this.#working += 1;
+      return work(this.#client).finally(() => (this.#working -= 1));
     });
     this.#queue = result.catch(() => {});
     return result;
@@ -95,7 +121,7 @@ export class StorageLink {
   async #connect() {
     if (this.#storage) await this.#storage.embedded?.ensureRunning();
     else this.#storage = await openStorage(this.#config);
-    const client = await connectStorage({ ...this.#storage.options, application_name: 'pgsluice master' });
+    const client = await connectStorage({ ...this.#storage.options, application_name: this.#name });
     if (this.#stopped) {
       await client.end();
       return;
@@ -105,7 +131,10 @@ export class StorageLink {
       if (this.#client === client && !this.#stopped)
         this.#retry(new PgsluiceError('STORAGE_UNREACHABLE', 'storage: the connection was lost'));
     });
-    const { from, to } = await migrate(client);
+    this.#startPulse(client);
+    await client.query(SESSION);
+    this.#working += 1;
+    const { from, to } = await migrate(client).finally(() => (this.#working -= 1));
     if (from !== to) this.#log.info({ from, to }, 'the storage schema was upgraded');
     await this.#takeLock();
   }
@@ -116,20 +145,17 @@ export class StorageLink {
     if (!client || this.#stopped) return;
     const { rows } = await client.query('SELECT pg_try_advisory_lock($1) AS held', [FLEET_LOCK]);
     if (!rows[0].held) {
-      const holder = await this.#holder(client);
-      this.error = new PgsluiceError(
-        'FLEET_HELD',
-        `another daemon works on this storage (${holder}): this one waits`,
-      );
-      if (this.mode !== 'standby') this.#log.warn(this.error.message);
-      this.mode = 'standby';
+      await this.#standBy(client);
       this.#timer = setTimeout(() => {
         this.#timer = null;
         this.#takeLock().catch(error => this.#retry(storageError(error)));
       }, STANDBY_RETRY_MS);
       return;
     }
-    await maintainPartitions(client, Date.now(), this.#config.retention.days);
+    this.#working += 1;
+    await maintainPartitions(client, Date.now(), this.#config.retention.days).finally(
+      () => (this.#working -= 1),
+    );
     client.on('notification', () => this.#onEdit());
     await client.query(`LISTEN ${CHANNEL}`);
     this.#maintenance = setInterval(() => this.#maintain(), MAINTENANCE_MS);
@@ -140,15 +166,57 @@ export class StorageLink {
     this.#onReady(/** @type {Storage} */ (this.#storage));
   }
 
-  /** @param {import('pg').Client} client */
-  async #holder(client) {
+  /** The fleet is held: says by whom. @param {import('pg').Client} client */
+  async #standBy(client) {
     const { rows } = await client.query(
-      `SELECT a.pid, coalesce(host(a.client_addr), 'this host') AS address
+      `SELECT a.pid, coalesce(host(a.client_addr), 'a local socket') AS address, a.application_name AS name
          FROM pg_locks l JOIN pg_stat_activity a USING (pid)
-        WHERE l.locktype = 'advisory' AND l.objid = $1 AND l.granted`,
+        WHERE l.locktype = 'advisory' AND l.objid = $1 AND l.granted AND l.database = a.datid
+          AND a.datname = current_database()`,
       [FLEET_LOCK],
     );
-    return rows[0] ? `connected from ${rows[0].address}, backend ${rows[0].pid}` : 'it is just ending';
+    const [holder] = rows;
+    if (holder?.name === this.#name) {
+      // Our own last session: we know that it is dead, the storage does not yet.
+      await client.query('SELECT pg_terminate_backend($1)', [holder.pid]);
+      return;
+    }
+    const [, machine, pid] = /^pgsluice master (\S+) (\d+) /.exec(holder?.name ?? '') ?? [];
+    const who = holder
+      ? `${machine ? `process ${pid} on ${machine}, ` : ''}connected from ${holder.address}, backend ${holder.pid}`
+      : 'it is just ending';
+    this.error = new PgsluiceError(
+      'FLEET_HELD',
+      `another daemon works on this storage (${who}): this one waits`,
+    );
+    if (this.mode === 'standby') return;
+    this.#log.warn({ code: this.error.code }, this.error.message);
+    this.mode = 'standby';
+    this.#onStandby();
+  }
+
+  /**
+   * Uses the session, so that it lives, and ends a connection that does not answer.
+   * @param {import('pg').Client} client
+   */
+  #startPulse(client) {
+    if (this.#pulse) clearInterval(this.#pulse);
+    let askedAt = 0; // performance.now(); 0: answered
+    const answered = () => (askedAt = 0);
+    const pulse = setInterval(() => {
+      if (this.#client !== client) {
+        clearInterval(pulse);
+      } else if (askedAt === 0) {
+        askedAt = performance.now();
+        // An error is an answer, too: that of a connection that ended shows in its own event.
+        client.query('SELECT 1').then(answered, answered);
+      } else if (performance.now() - askedAt > (this.#working > 0 ? WORK_MAX_MS : ANSWER_MAX_MS)) {
+        clearInterval(pulse);
+        this.#log.warn('storage: no answer, not even a refusal: the connection is given up');
+        destroy(client);
+      }
+    }, PULSE_MS);
+    this.#pulse = pulse;
   }
 
   #maintain() {
@@ -184,8 +252,21 @@ export class StorageLink {
     this.#timer = null;
     if (this.#maintenance) clearInterval(this.#maintenance);
     this.#maintenance = null;
+    if (this.#pulse) clearInterval(this.#pulse);
+    this.#pulse = null;
     const client = this.#client;
     this.#client = null;
-    await client?.end().catch(() => {});
+    if (!client) return;
+    // A storage that is silent does not answer a goodbye either.
+    const timer = setTimeout(() => destroy(client), GOODBYE_MAX_MS);
+    await client.end().catch(() => {});
+    clearTimeout(timer);
   }
+}
+
+/** @param {import('pg').Client} client ends without a word; its queries fail, and it emits `end` */
+function destroy(client) {
+  /** @type {{ connection: { stream: import('node:net').Socket } }} */ (
+    /** @type {unknown} */ (client)
+  ).connection.stream.destroy();
 }

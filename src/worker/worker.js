@@ -34,6 +34,9 @@ import { Stream } from './stream.js';
 const TICK_MS = 1_000; // status and time limits
 const STORAGE_RETRY_MS = 1_000;
 const LAST_BYTES_WAIT_MS = 2_000;
+// A worker that is stopped, or whose machine vanished, between its last statement and COMMIT holds the rows of its
+// streams: nobody else could claim them.
+const TRANSACTION_IDLE_MAX_MS = 15_000;
 
 export class Worker {
   #settings;
@@ -67,7 +70,8 @@ export class Worker {
     this.#batcher = new Batcher({
       settings,
       redactor: settings.redact.length > 0 ? new Redactor(settings.redact) : null,
-      connect: () => connectStorage(settings.storage),
+      connect: () =>
+        connectStorage({ ...settings.storage, idle_in_transaction_session_timeout: TRANSACTION_IDLE_MAX_MS }),
       onRoom: () => {
         for (const stream of this.#streams.values()) stream.resume();
       },

@@ -9,8 +9,9 @@ import { connect, createServer } from 'node:net';
 /**
  * @param {{ host?: string, port: number }} target
  * @returns {Promise<{ port: number, silence: () => void, speak: () => void, cut: () => void,
- *   slow: (bytesPerSecond: number) => void, accepted: () => number, close: () => Promise<void> }>}
- *   speak: what was held back is forwarded; cut: ends all connections; slow: 0 is as fast as it goes
+ *   strand: () => void, slow: (bytesPerSecond: number) => void, accepted: () => number, close: () => Promise<void> }>}
+ *   speak: what was held back is forwarded; cut: ends all connections;
+ *   strand: ends them for the clients, while the server is not told; slow: 0 is as fast as it goes
  */
 export async function startSilentProxy({ host = '127.0.0.1', port }) {
   let silent = false;
@@ -18,6 +19,10 @@ export async function startSilentProxy({ host = '127.0.0.1', port }) {
   let accepted = 0;
   /** @type {Set<import('node:net').Socket>} */
   const sockets = new Set();
+  /** @type {Set<import('node:net').Socket>} clients' */
+  const nears = new Set();
+  /** @type {WeakSet<import('node:net').Socket>} */
+  const stranded = new WeakSet();
   /** @type {Set<() => void>} */
   const heldBack = new Set();
 
@@ -40,7 +45,7 @@ export async function startSilentProxy({ host = '127.0.0.1', port }) {
     from.on('error', () => {});
     from.on('close', () => {
       sockets.delete(from);
-      if (!silent) to.destroy();
+      if (!silent && !stranded.has(from)) to.destroy();
     });
   };
 
@@ -48,6 +53,8 @@ export async function startSilentProxy({ host = '127.0.0.1', port }) {
     accepted += 1;
     const far = connect(port, host);
     for (const socket of [near, far]) sockets.add(socket);
+    nears.add(near);
+    near.on('close', () => nears.delete(near));
     forward(near, far);
     forward(far, near);
   });
@@ -67,6 +74,12 @@ export async function startSilentProxy({ host = '127.0.0.1', port }) {
       for (const go of heldBack) go();
     },
     cut,
+    strand: () => {
+      for (const near of nears) {
+        stranded.add(near);
+        near.destroy();
+      }
+    },
     slow: bytesPerSecond => {
       rate = bytesPerSecond;
     },

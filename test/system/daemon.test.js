@@ -148,7 +148,7 @@ describe('the daemon', () => {
     );
     process.kill(first.pid, 'SIGSTOP');
     await storage.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
-      WHERE datname = 'taken' AND application_name = 'pgsluice master' AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)`);
+      WHERE datname = 'taken' AND application_name LIKE 'pgsluice master %' AND pid IN (SELECT pid FROM pg_locks WHERE locktype = 'advisory' AND granted)`);
     await starting;
     process.kill(first.pid, 'SIGCONT');
     await until(
