@@ -20,7 +20,8 @@ import { nearest } from '../config/nearest.js';
  * @typedef {object} Command
  * @property {string} name its words, such as 'host add'
  * @property {string} about one line
- * @property {string} [operand] the name of the one operand; required
+ * @property {string} [operand] the name of the one operand; required, unless operandOptional
+ * @property {boolean} [operandOptional]
  * @property {string} [operands] the name of any number of operands
  * @property {Record<string, OptionSpec>} [options] beside those of every command
  * @property {boolean} [ownsSignals] the command handles SIGINT and SIGTERM itself
@@ -165,9 +166,10 @@ function readOptions(tokens, allowed, command) {
 }
 
 /** @param {Command} command @param {string[]} operands */
-function checkOperands({ name, operand, operands: any }, operands) {
+function checkOperands({ name, operand, operandOptional, operands: any }, operands) {
   if (any !== undefined) return;
-  if (operand !== undefined && operands.length === 0) throw usage(`"pgsluice ${name}" needs a ${operand}`);
+  if (operand !== undefined && operandOptional !== true && operands.length === 0)
+    throw usage(`"pgsluice ${name}" needs a ${operand}`);
   const extra = operands[operand === undefined ? 0 : 1];
   if (extra !== undefined)
     throw usage(`"pgsluice ${name}" takes no ${showValue(extra)}: see "pgsluice help ${name}"`);

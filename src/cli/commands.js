@@ -141,6 +141,26 @@ export const COMMANDS = [
     run: async context => (await import('./host-edit.js')).hostRemove(context),
   },
   {
+    name: 'host import',
+    operand: 'FILE|-',
+    about: 'add the hosts of a file, one JSON object a line; all of them or none',
+    options: { 'trust-on-first-use': { about: 'pin the keys that hosts without hostKeys show now' } },
+    notes: [
+      'A line has the fields of "host show --json", at least name, hostKeys and streams; "host export" writes such lines.',
+      'Hosts that are there already and the same are left alone.',
+      'Example: {"name":"db1","address":"db1.example","user":"postgres","hostKeys":["ssh-ed25519 AAAA..."],',
+      '          "streams":["/var/lib/postgresql/17/main"]}          (on one line)',
+    ],
+    run: async context => (await import('./host-import.js')).hostImport(context),
+  },
+  {
+    name: 'host export',
+    operand: 'FILE|-',
+    operandOptional: true,
+    about: 'write all hosts, one JSON object a line, for "host import"',
+    run: async context => (await import('./host-export.js')).hostExport(context),
+  },
+  {
     name: 'status',
     about: 'show what the running daemon does',
     run: async context => (await import('./status.js')).status(context),

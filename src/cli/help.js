@@ -49,8 +49,9 @@ export function helpOf(command) {
 }
 
 /** @param {Command} command */
-function usageWords({ name, operand, operands }) {
-  return ['pgsluice', name, ...(operand ? [operand] : []), ...(operands ? [`[${operands}...]`] : [])];
+function usageWords({ name, operand, operandOptional, operands }) {
+  const one = operand && operandOptional ? `[${operand}]` : operand;
+  return ['pgsluice', name, ...(one ? [one] : []), ...(operands ? [`[${operands}...]`] : [])];
 }
 
 /** @param {Record<string, OptionSpec>} options */

@@ -113,7 +113,7 @@ export async function firstUseKeys(context, name, target) {
 }
 
 /** @param {string} text @returns {string} absolute */
-function identityFile(text) {
+export function identityFile(text) {
   // A shell does not expand the tilde of --identity=~/key.
   const file = resolve(text.startsWith('~/') ? join(homedir(), text.slice(2)) : text);
   if (/[\p{C}\ufffd]/u.test(file))

@@ -21,7 +21,7 @@ import { oneOf } from './host-options.js';
  */
 
 /**
- * @param {import('./context.js').Context} context
+ * @param {Pick<import('./context.js').Context, 'text' | 'list'>} context
  * @param {{ removal: boolean }} allowed removal: an empty value takes away what was set
  * @returns {LogOptions}
  */

@@ -112,49 +112,64 @@ export async function loadHost(client, name) {
 /**
  * @param {import('pg').Client} client
  * @param {string} name
- * @param {HostFields} fields
+ * @param {HostFields} host
  * @param {NewStream[]} streams
  * @returns {Promise<HostRow>} throws HOST_EXISTS
  */
-export async function addHost(client, name, fields, streams) {
-  const keys = /** @type {(keyof HostFields)[]} */ (Object.keys(COLUMNS));
-  await transaction(client, async () => {
-    let hostId;
-    try {
-      const result = await client.query(
-        `INSERT INTO pgsluice.host (name, ${keys.map(key => COLUMNS[key]).join(', ')})
-         VALUES ($1, ${keys.map((_, index) => `$${index + 2}`).join(', ')}) RETURNING host_id`,
-        [name, ...keys.map(key => fields[key])],
-      );
-      hostId = result.rows[0].host_id;
-    } catch (error) {
-      if (/** @type {{ constraint?: string }} */ (error).constraint === 'host_name_key') {
-        throw new PgsluiceError(
-          'HOST_EXISTS',
-          `${name} is already monitored: choose another name, or change it with "pgsluice host update ${name}"`,
-          { cause: error },
-        );
-      }
-      throw error;
-    }
-    for (const { path, startAt, ...fields } of streams) {
-      await client.query(
-        `INSERT INTO pgsluice.stream (host_id, path, start_at, format, line_prefix, time_zone, encoding, encodings)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-        [
-          hostId,
-          path,
-          startAt,
-          fields.format,
-          fields.linePrefix,
-          fields.timeZone,
-          fields.encoding,
-          fields.encodings,
-        ],
-      );
-    }
-  });
+export async function addHost(client, name, host, streams) {
+  await addHosts(client, [{ name, host, streams }]);
   return loadHost(client, name);
+}
+
+/**
+ * Adds all of them, or none.
+ * @param {import('pg').Client} client
+ * @param {{ name: string, host: HostFields, streams: NewStream[] }[]} hosts
+ * @returns {Promise<void>} throws HOST_EXISTS
+ */
+export async function addHosts(client, hosts) {
+  await transaction(client, async () => {
+    for (const { name, host, streams } of hosts) await insertHost(client, name, host, streams);
+  });
+}
+
+/** @param {import('pg').Client} client @param {string} name @param {HostFields} host @param {NewStream[]} streams */
+async function insertHost(client, name, host, streams) {
+  const keys = /** @type {(keyof HostFields)[]} */ (Object.keys(COLUMNS));
+  let hostId;
+  try {
+    const result = await client.query(
+      `INSERT INTO pgsluice.host (name, ${keys.map(key => COLUMNS[key]).join(', ')})
+       VALUES ($1, ${keys.map((_, index) => `$${index + 2}`).join(', ')}) RETURNING host_id`,
+      [name, ...keys.map(key => host[key])],
+    );
+    hostId = result.rows[0].host_id;
+  } catch (error) {
+    if (/** @type {{ constraint?: string }} */ (error).constraint === 'host_name_key') {
+      throw new PgsluiceError(
+        'HOST_EXISTS',
+        `${name} is already monitored: choose another name, or change it with "pgsluice host update ${name}"`,
+        { cause: error },
+      );
+    }
+    throw error;
+  }
+  for (const { path, startAt, ...fields } of streams) {
+    await client.query(
+      `INSERT INTO pgsluice.stream (host_id, path, start_at, format, line_prefix, time_zone, encoding, encodings)
+       VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+      [
+        hostId,
+        path,
+        startAt,
+        fields.format,
+        fields.linePrefix,
+        fields.timeZone,
+        fields.encoding,
+        fields.encodings,
+      ],
+    );
+  }
 }
 
 /**
