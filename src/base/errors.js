@@ -40,6 +40,7 @@ export const ERRORS = {
   SSH_PROTOCOL: { class: 'retry', exit: 4, about: 'the SSH connection failed' },
   FOLLOWER_FAILED: { class: 'retry', exit: 4, about: 'the follower on the host ended' },
   FOLLOWER_PROTOCOL: { class: 'retry', exit: 4, about: 'the follower sent something that is not a frame' },
+  DESCRIPTORS_SHORT: { class: 'retry', exit: 1, about: 'the process may not open more files' },
   PROCESS_DIED: { class: 'retry', exit: 1, about: 'a child process ended' },
 };
 

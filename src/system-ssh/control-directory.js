@@ -17,11 +17,14 @@ import {
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join, resolve } from 'node:path';
+import { join, resolve } from 'node:path';
 import { PgsluiceError } from '../base/errors.js';
 
 /** ssh appends 17 characters while it binds the socket, and sun_path holds 107. */
 const CONTROL_PATH_MAX_BYTES = 90;
+
+/** After a file of it went: who removes a directory begins with its files. */
+const CHECK_MS = 500;
 
 /** Room for the largest name that becomes a ControlPath. */
 const LONGEST_SOCKET_NAME = 'm9999';
@@ -31,6 +34,8 @@ export class ControlDirectory {
   #listeners = new Map();
   /** @type {import('node:fs').FSWatcher} */
   #watcher;
+  /** @type {NodeJS.Timeout | undefined} */
+  #check;
 
   /**
    * @param {string | undefined} parent
@@ -42,9 +47,8 @@ export class ControlDirectory {
       this.#watcher = watch(this.path, (_event, name) => {
         const listener = this.#listeners.get(String(name));
         if (listener) listener();
-        // The directory itself is named when it goes.
-        else if (name === basename(this.path) && !existsSync(this.path))
-          onError(unusable(this.path, 'was removed'));
+        // The kernel tells that the directory itself is gone only when no process has a socket of it any more.
+        else this.#check ??= setTimeout(() => this.#exists(onError), CHECK_MS).unref();
       });
     } catch (cause) {
       rmSync(this.path, { recursive: true, force: true });
@@ -53,6 +57,12 @@ export class ControlDirectory {
     this.#watcher.on('error', cause =>
       onError(unusable(this.path, `is no longer watched (${reason(cause)})`, cause)),
     );
+  }
+
+  /** @param {(error: PgsluiceError) => void} onError */
+  #exists(onError) {
+    this.#check = undefined;
+    if (!existsSync(this.path)) onError(unusable(this.path, 'was removed'));
   }
 
   /** @param {string} name @returns {string} */
@@ -99,6 +109,7 @@ export class ControlDirectory {
   close() {
     this.#listeners.clear();
     this.#watcher.close();
+    clearTimeout(this.#check);
     rmSync(this.path, { recursive: true, force: true });
   }
 }

@@ -14,6 +14,7 @@ import { openFifo } from '../transport/fifo.js';
 import { runLocal } from '../transport/local.js';
 import { runOverSsh2 } from '../transport/ssh2.js';
 import { Batcher } from './batcher.js';
+import { DescriptorBudget } from './descriptor-budget.js';
 import { Stream } from './stream.js';
 
 /** @typedef {import('../ipc/messages.js').ToWorker} ToWorker */
@@ -33,6 +34,7 @@ import { Stream } from './stream.js';
 
 const TICK_MS = 1_000; // status and time limits
 const STORAGE_RETRY_MS = 1_000;
+const DESCRIPTORS = { local: 3, openssh: 1, ssh2: 1 }; // of a stream, by its transport
 const LAST_BYTES_WAIT_MS = 2_000;
 // A worker that is stopped, or whose machine vanished, between its last statement and COMMIT holds the rows of its
 // streams: nobody else could claim them.
@@ -54,6 +56,7 @@ export class Worker {
   #zones = new Map();
   #storageReady = false;
   #stopping = false;
+  #descriptors = new DescriptorBudget();
   #loopDelay = monitorEventLoopDelay({ resolution: 10 });
   /** @type {NodeJS.Timeout} */
   #ticker;
@@ -196,6 +199,30 @@ export class Worker {
    * @returns {ByteSource}
    */
   #open(spec, attempt, follower, handlers) {
+    const giveBack = this.#descriptors.take(DESCRIPTORS[spec.transport], spec.host.name);
+    try {
+      const source = this.#openTransport(spec, attempt, follower, handlers);
+      return {
+        ...source,
+        close: () => {
+          source.close();
+          giveBack();
+        },
+      };
+    } catch (error) {
+      giveBack();
+      throw error;
+    }
+  }
+
+  /**
+   * @param {StreamSpec} spec
+   * @param {number} attempt
+   * @param {{ command: string, input: string }} follower
+   * @param {SourceHandlers} handlers
+   * @returns {ByteSource}
+   */
+  #openTransport(spec, attempt, follower, handlers) {
     if (spec.transport === 'local') return runLocal(follower, handlers);
     if (spec.transport === 'ssh2') return this.#openSsh2(spec, attempt, follower, handlers);
     const { streamId } = spec;

@@ -26,14 +26,20 @@ const READY_MS = 60_000;
 export class TestDaemon {
   /** @type {import('node:child_process').ChildProcess | null} */
   #child = null;
+  #limits;
   /** everything it wrote */
   output = '';
   url = '';
 
-  /** @param {{ toml?: string, env?: NodeJS.ProcessEnv }} [options] more lines of the configuration file, more environment */
-  constructor({ toml = '', env = {} } = {}) {
+  /**
+   * @param {{ toml?: string, env?: NodeJS.ProcessEnv, limits?: string }} [options] toml: more lines of the
+   *   configuration file; env: more environment; limits: what a shell does before it becomes the daemon, such as
+   *   'ulimit -n 100'
+   */
+  constructor({ toml = '', env = {}, limits = ':' } = {}) {
     this.toml = toml;
     this.env = { ...process.env, ...env };
+    this.#limits = limits;
     this.dir = mkdtempSync(join(tmpdir(), 'pgd-'));
     // The embedded PostgreSQL runs under another account when we are root.
     chmodSync(this.dir, 0o711);
@@ -50,7 +56,8 @@ export class TestDaemon {
   }
 
   async start() {
-    const child = spawn(process.execPath, [PROGRAM, 'start', '--config', this.configFile], {
+    const program = [process.execPath, PROGRAM, 'start', '--config', this.configFile];
+    const child = spawn('/bin/sh', ['-c', `${this.#limits}; exec "$0" "$@"`, ...program], {
       env: this.env,
       stdio: ['ignore', 'pipe', 'pipe'],
       detached: true, // Ctrl-C in a terminal is for whoever started this

@@ -21,15 +21,21 @@ export class FollowerRun {
   /**
    * @param {import('./shells.js').Shell} shell
    * @param {Partial<import('../../src/follower/index.js').FollowerParameters> & { path: string }} parameters
+   * @param {{ limits?: string, env?: Record<string, string> }} [host] limits: what the shell does before, such as
+   *   'ulimit -f 0'
    */
-  constructor(shell, parameters) {
+  constructor(shell, parameters, { limits = ':', env = {} } = {}) {
     const [program = 'sh', ...args] = shell.argv;
     this.process = spawn(
       program,
-      [...args, '-c', followerCommand(null).replace(/^exec sh /, `exec ${shell.argv.join(' ')} `)],
+      [
+        ...args,
+        '-c',
+        `${limits}; ${followerCommand(null).replace(/^exec sh /, `exec ${shell.argv.join(' ')} `)}`,
+      ],
       {
         stdio: ['pipe', 'pipe', 'pipe'],
-        env: { ...process.env, PATH: shell.path },
+        env: { ...process.env, PATH: shell.path, ...env },
       },
     );
     this.exited = once(this.process, 'exit');

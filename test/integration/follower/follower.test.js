@@ -61,6 +61,26 @@ for (const shell of shells) {
       rmSync(dir, { recursive: true, force: true });
       rmSync(`${dir}.away`, { force: true });
     });
+
+    test('needs no room on the host: it writes no file anywhere', async () => {
+      writeFileSync(join(dir, 'a.csv'), lines('old', 20_000));
+      execFileSync('gzip', [join(dir, 'a.csv')]);
+      writeFileSync(join(dir, 'b.csv'), lines('new', 20_000));
+      // Any write to a file fails (or kills by SIGXFSZ), as on a full disk; and there is no place for temporary files.
+      const run = new FollowerRun(
+        shell,
+        { path: dir },
+        { limits: 'ulimit -f 0', env: { TMPDIR: '/proc/none', HOME: '/proc/none' } },
+      );
+      runs.push(run);
+      const whole = lines('new', 20_000);
+      await run.until(() => run.bytes('b.csv').length === whole.length, 'the log');
+      await run.until(
+        () => [...run.files.values()].flat().some(({ name }) => name.startsWith('a.csv')),
+        'the compressed one',
+      );
+      assert.equal(run.stderr, '');
+    });
     /** @param {string} name @param {string} content @param {number} age seconds since it was last written */
     const write = (name, content, age = 0) => {
       writeFileSync(join(dir, name), content);

@@ -1,9 +1,12 @@
 /** Each way in which a connection fails has its own code, and ssh's words are in the message. */
 import assert from 'node:assert/strict';
-import { chmod, chown, mkdir, symlink, writeFile } from 'node:fs/promises';
+import { execFile } from 'node:child_process';
+import { chmod, chown, mkdir, rm, symlink, writeFile } from 'node:fs/promises';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { test } from 'node:test';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { Client } from '../../../src/system-ssh/index.js';
 import {
   clientFor,
@@ -212,4 +215,30 @@ test('a control directory that is not private, not ours, too long or not there',
       message,
     });
   }
+});
+
+test('a control directory on a full disk is an error, and not a wait for ever', async t => {
+  const sshd = await sshdFor(t);
+  const program = fileURLToPath(new URL('./no-room.js', import.meta.url));
+  const config = JSON.stringify(await configFor(sshd));
+  const { stdout } = await promisify(execFile)(
+    '/bin/sh',
+    ['-c', 'ulimit -f 0; exec "$0" "$@"', process.execPath, program, config],
+    { timeout: 20_000 },
+  );
+  assert.match(stdout, /^DIRECTORY_UNUSABLE control directory .* cannot be written .*: make room\nclosed\n$/);
+});
+
+test('a control directory that is removed ends the connection, with the reason', async t => {
+  const sshd = await sshdFor(t);
+  const controlDirectory = await directoryFor(t);
+  const client = await clientFor(t, await configFor(sshd, { controlDirectory }));
+  /** @type {Promise<any>} */
+  const failed = new Promise(resolve => client.once('error', resolve));
+  const closed = new Promise(resolve => client.once('close', resolve));
+  await rm(controlDirectory, { recursive: true });
+  const error = await failed;
+  assert.equal(error.code, 'DIRECTORY_UNUSABLE');
+  assert.match(error.message, /was removed/);
+  await closed;
 });
