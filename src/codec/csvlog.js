@@ -129,7 +129,11 @@ export class CsvlogParser {
     if (at === chunk.length) return;
     if (this.#mode === BROKEN && this.#kept > 0) {
       this.#keep(chunk, at, chunk.length);
-      this.#parse(this.#pending.subarray(0, this.#kept), 0, out);
+      const pending = this.#pending.subarray(0, this.#kept);
+      // Looks at the new bytes alone: what is pending may be long, and has been searched.
+      const row = this.#skipBroken(pending, 0, out);
+      if (this.#mode === BROKEN) this.#keepRest(pending, row);
+      else this.#parse(pending, row, out);
     } else {
       this.#parse(chunk, at, out);
     }

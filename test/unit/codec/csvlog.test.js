@@ -467,3 +467,33 @@ test('days and the latest log_time are those of the stored rows, in UTC', () => 
   assert.deepEqual(new Set(days), new Set([0, 1, 2]));
   assert.equal(parser.maxLogTimeMs, 2 * 86_400_000 + 250);
 });
+
+test('what is not csv is looked at once, however long it is before a row comes', t => {
+  let looked = 0;
+  for (const method of /** @type {const} */ (['indexOf', 'lastIndexOf', 'includes'])) {
+    /** @type {Function} */
+    const original = Buffer.prototype[method];
+    /** @this {Buffer} @param {any[]} args */
+    const counting = function (...args) {
+      looked += this.length - (method === 'indexOf' ? Number(args[1] ?? 0) : 0);
+      return original.apply(this, args);
+    };
+    t.mock.method(Buffer.prototype, method, counting);
+  }
+  const parser = new CsvlogParser({
+    streamId: 7,
+    fileNo: 9,
+    offset: 0,
+    zones: new Map(),
+    maxRecordBytes: 1 << 24,
+  });
+  const rows = new CopyBuffer(1 << 16);
+  const sink = { rows, days: new Set(), receivedAtMs: RECEIVED_AT_MS, reject: () => {}, cut: () => {} };
+  const line = Buffer.alloc(4096, 'x');
+  parser.write(Buffer.from('a"b'), sink);
+  for (let n = 0; n < 1000; n += 1) parser.write(line, sink);
+  for (let n = 0; n < 1000; n += 1) parser.write(Buffer.concat([line, Buffer.from('\n')]), sink);
+  assert.ok(looked < 5 * parser.offset, `${looked} of ${parser.offset} bytes`);
+  parser.write(Buffer.concat([Buffer.from('\n'), ROW]), sink);
+  assert.equal(rows.rows, 1);
+});
