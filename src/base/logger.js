@@ -2,14 +2,13 @@
  * The program's own log: one line an event, on stderr. A JSON object for journald and collectors, or readable
  * text (`time level name: message key=value ...`) when stderr is a terminal.
  * In: a name (master, sshproxy, worker-1, ...) and a level. Out: a pino logger, whose child() carries more keys.
- * Both forms hide passwords in URLs; the text form lets no control character through, since messages hold what
- * hosts sent. A PgsluiceError is shown by its message and code; any other error is a bug and shows its stack.
+ * Both forms hide passwords in URLs and let no control character through, since messages hold what hosts sent. A PgsluiceError is shown by its message and code; any other error is a bug and shows its stack.
  * Writes are synchronous: the last line before a process ends is the one that matters.
  */
 
 import { pino } from 'pino';
 import { PgsluiceError } from './errors.js';
-import { printable } from './printable.js';
+import { printable, printableJson } from './printable.js';
 import { redactUrlsIn } from './redact-url.js';
 import { showValue } from './show-value.js';
 
@@ -88,8 +87,8 @@ function bigintsAsText(fields) {
  * @returns {string}
  */
 function redactedJsonLine(line) {
-  if (!line.includes('://') && !/password/i.test(line)) return line;
-  return `${JSON.stringify(JSON.parse(line, redactString))}\n`;
+  if (!line.includes('://') && !/password/i.test(line)) return printableJson(line);
+  return printableJson(`${JSON.stringify(JSON.parse(line, redactString))}\n`);
 }
 
 /**

@@ -29,3 +29,15 @@ export function printable(text, { keepLayout = false } = {}) {
     );
   });
 }
+
+/**
+ * JSON with no character that a terminal would act on. They can only stand inside strings, where an escape means the
+ * same (RFC 8259, section 7); a newline stands between values.
+ * @param {string} json as JSON.stringify writes it
+ * @returns {string}
+ */
+export function printableJson(json) {
+  return json.replace(UNSAFE, character =>
+    character === '\n' ? character : `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
+}

@@ -4,7 +4,7 @@
  * A reader that has gone (EPIPE) is not an error: the rest is dropped.
  */
 import { styleText } from 'node:util';
-import { printable } from '../base/printable.js';
+import { printable, printableJson } from '../base/printable.js';
 
 /** @typedef {Parameters<typeof styleText>[0]} Style */
 
@@ -70,19 +70,10 @@ export class Output {
 }
 
 /**
- * JSON with no character that a terminal would act on: they can only stand inside strings, where an escape means
- * the same (RFC 8259, section 7).
  * @param {unknown} value
  * @param {number} [indent] 0: on one line
- * @returns {string}
+ * @returns {string} JSON with no character that a terminal would act on
  */
 export function toJson(value, indent = 2) {
-  return JSON.stringify(value, null, indent).replace(/[^\n -~]/gu, character =>
-    printable(character) === character ? character : escapes(character),
-  );
-}
-
-/** @param {string} character */
-function escapes(character) {
-  return `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`;
+  return printableJson(JSON.stringify(value, null, indent));
 }

@@ -9,7 +9,7 @@ import { readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { createServer as createTlsServer } from 'node:https';
 import { PgsluiceError } from '../base/errors.js';
-import { printable } from '../base/printable.js';
+import { printable, printableJson } from '../base/printable.js';
 import { readSecret } from '../base/read-secret.js';
 import { passwordCheck, readHttpPasswords } from './http-passwords.js';
 
@@ -164,10 +164,16 @@ export class HttpServer {
         return send(200, 'text/plain', 'ok\n');
       case '/readyz': {
         const reason = this.#options.ready();
-        return reason ? send(503, 'text/plain', `${reason.message}\n`) : send(200, 'text/plain', 'ready\n');
+        return reason
+          ? send(503, 'text/plain', `${printable(reason.message)}\n`)
+          : send(200, 'text/plain', 'ready\n');
       }
       case '/status':
-        return send(200, 'application/json', `${JSON.stringify(this.#options.status(), null, 2)}\n`);
+        return send(
+          200,
+          'application/json',
+          `${printableJson(JSON.stringify(this.#options.status(), null, 2))}\n`,
+        );
       case '/metrics': {
         const { type, text } = await this.#options.metrics();
         return send(200, type, text);

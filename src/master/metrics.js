@@ -3,6 +3,7 @@
  * conventions: base units, _total for what only rises.
  */
 import { Counter, Gauge, Registry } from 'prom-client';
+import { printable } from '../base/printable.js';
 
 /** @typedef {import('./status.js').Status} Status */
 /** @typedef {Record<string, string>} Labels */
@@ -42,7 +43,10 @@ export async function renderMetrics(status) {
 /** @param {Status} status @param {Collect} gauge @param {Collect} counter */
 function collectStreams({ hosts }, gauge, counter) {
   const streams = hosts.flatMap(host =>
-    host.streams.map(stream => ({ labels: { host: host.name, stream: stream.path }, stream })),
+    host.streams.map(stream => ({
+      labels: { host: printable(host.name), stream: printable(stream.path) },
+      stream,
+    })),
   );
   /** @param {(stream: import('./status.js').StreamReport) => number | null} value @returns {[Labels, number][]} */
   const each = value =>

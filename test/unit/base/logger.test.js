@@ -130,3 +130,16 @@ test('without a destination a line goes to stderr, also when the process is kill
   assert.equal(stdout, '');
   assert.equal(JSON.parse(stderr).msg, 'last words');
 });
+
+// oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+const ACTS = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u2028-\u202e\u2066-\u2069]/;
+
+test('neither form lets a character through that a terminal acts on', () => {
+  const text = 'a\u001b[2J\u009b31m\u202e\u2066\u2028\u007f';
+  for (const isTTY of [true, false]) {
+    const { lines, logger } = capture({ isTTY });
+    logger.warn({ file: text }, `${text} postgres://u:p@h/d`);
+    assert.doesNotMatch(lines[0] ?? '', ACTS);
+    assert.equal(lines.length, 1);
+  }
+});
