@@ -47,22 +47,25 @@ const NEWLINE = 10;
 // At most 15 digits: the sum of an offset and a length stays below 2^53, where numbers are exact.
 const NUMBER = '(0|[1-9][0-9]{0,14})';
 const INODE = '([1-9][0-9]{0,19})';
+// Of the bytes under a sum: an integer of the storage, whatever a host says.
+const LENGTH = '(0|[1-9][0-9]{0,8})';
+// s: a name may hold U+2028, which is not a line's end here.
 const patterns = {
   V: new RegExp(`^V ${NUMBER} ${NUMBER}$`),
-  S: new RegExp(`^S ${INODE} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER} \\./(.+)$`),
+  S: new RegExp(`^S ${INODE} ${NUMBER} ${LENGTH} ${NUMBER} ${LENGTH} ${NUMBER} \\./(.+)$`, 's'),
   B: /^B$/,
-  F: new RegExp(`^F ${INODE} ([0-9]{1,20}) ${NUMBER} (new|known|shrunk) (.+)$`),
+  F: new RegExp(`^F ${INODE} ([0-9]{1,20}) ${NUMBER} (new|known|shrunk) (.+)$`, 's'),
   D: new RegExp(`^D ${NUMBER} ${NUMBER}$`),
   H: new RegExp(`^H ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER}$`),
   I: new RegExp(`^I ${NUMBER}$`),
   G: new RegExp(`^G ${INODE}$`),
-  C: new RegExp(`^C ${INODE} ${INODE} (.+)$`),
+  C: new RegExp(`^C ${INODE} ${INODE} (.+)$`, 's'),
   E: new RegExp(`^E ${INODE} ${NUMBER}$`),
-  L: new RegExp(`^L ([a-z]+) ${NUMBER} (.+)$`),
-  P: /^P (.{1,256})$/,
+  L: new RegExp(`^L ([a-z]+) ${NUMBER} (.+)$`, 's'),
+  P: /^P (.{1,256})$/s,
   Z: /^Z ([A-Za-z0-9_+/-]{1,64})$/,
-  W: /^W ([a-z]+) ?(.*)$/,
-  X: /^X ([a-z]+) ?(.*)$/,
+  W: /^W ([a-z]+) ?(.*)$/s,
+  X: /^X ([a-z]+) ?(.*)$/s,
 };
 
 export class FrameDecoder {
@@ -122,7 +125,8 @@ export class FrameDecoder {
   /** @param {string} header */
   #decode(header) {
     const match = patterns[/** @type {keyof typeof patterns} */ (header[0])]?.exec(header);
-    if (!match) {
+    // No name and no setting has a NUL, and the storage takes none.
+    if (!match || header.includes('\0')) {
       throw new PgsluiceError(
         'FOLLOWER_PROTOCOL',
         `not a frame: ${JSON.stringify(header.slice(0, 200))}; a shell profile on the host that prints something is the usual reason`,

@@ -24,6 +24,10 @@ export const PROBE_MAX_BYTES = 1_048_576;
 /** What probe.sh reads of a log: sample_max. */
 const SAMPLE_MAX_BYTES = 8192;
 
+/** Tools that the follower needs are fewer; clusters of one host that run at once hardly more. */
+const TOOLS_MAX = 64;
+const DISCOVERED_MAX = 256;
+
 const KINDS = /** @type {const} */ (['data', 'directory', 'file', 'journal', 'other', 'hidden', 'missing']);
 const JOURNAL_STATES = /** @type {const} */ (['readable', 'empty', 'denied', 'missing', 'tool', 'failed']);
 
@@ -94,6 +98,8 @@ export function parseProbe(bytes, { logs, discover }) {
   if (lines.pop() !== '' || lines.at(-1) !== 'E')
     throw garbage(lines.at(-1) ?? '', 'the answer is incomplete');
   lines.pop();
+  // Taking from the end is cheap, from the beginning it is not.
+  lines.reverse();
   /** @type {ProbeFacts} */
   const facts = {
     clock: Number(take(lines, /^V 1 (\d{1,15})$/)[1]),
@@ -104,11 +110,11 @@ export function parseProbe(bytes, { logs, discover }) {
   };
   facts.system = take(lines, /^U (.*)$/)[1];
   facts.user = take(lines, /^N (.+)$/)[1];
-  while (lines[0]?.startsWith('T ')) facts.missingTools.push(take(lines, /^T (.+)$/)[1]);
-  // Taking from the end is cheap, from the beginning it is not.
-  lines.reverse();
+  while (lines.at(-1)?.startsWith('T ') && facts.missingTools.length < TOOLS_MAX)
+    facts.missingTools.push(take(lines, /^T (.+)$/)[1]);
   while (lines.length > 0) {
     const line = lines.pop() ?? '';
+    if (facts.logs.length === logs.length + DISCOVERED_MAX) throw garbage(line, 'too many logs');
     if (!line.startsWith('L ')) throw garbage(line, 'a log was expected');
     facts.logs.push(parseLog(line.slice(2), lines));
   }
@@ -210,12 +216,12 @@ function readFact(log, section, line) {
 }
 
 /**
- * @param {string[]} lines the first is taken away
+ * @param {string[]} lines the rest, reversed; the next is taken away
  * @param {RegExp} pattern
  * @returns {RegExpExecArray}
  */
 function take(lines, pattern) {
-  const line = lines.shift() ?? '';
+  const line = lines.pop() ?? '';
   const match = pattern.exec(line);
   if (match === null) throw garbage(line, 'not understood');
   return match;

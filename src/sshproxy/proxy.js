@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
+import { lastWords } from '../transport/last-words.js';
 import { ConnectGate } from './connect-gate.js';
 import { HostConnection } from './host-connection.js';
 
@@ -194,9 +195,8 @@ export class SshProxy {
    * @param {Promise<Error | null>} connectionEnd
    */
   #watch(channel, stream, connectionEnd) {
-    let words = '';
+    const words = lastWords(stream.stderr);
     let how = 'ended';
-    stream.stderr?.on('data', (/** @type {Buffer} */ chunk) => (words = (words + String(chunk)).slice(-500)));
     stream.on('exit', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
       status = code !== null;
       how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
@@ -204,7 +204,7 @@ export class SshProxy {
     stream.on('error', (/** @type {Error} */ error) => this.#end(channel, error));
     let status = false;
     stream.on('close', () => {
-      const text = `${channel.host.name}: the follower ${how}${words.trim() ? `: ${words.trim()}` : ''}`;
+      const text = `${channel.host.name}: the follower ${how}${words() ? `: ${words()}` : ''}`;
       const ended = new PgsluiceError('FOLLOWER_FAILED', text);
       if (status) {
         this.#end(channel, ended);

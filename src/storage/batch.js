@@ -9,6 +9,9 @@ import { PgsluiceError } from '../base/errors.js';
 import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
 import { partitionName } from './partitions.js';
 
+// The sum of what hosts say they lost: they may say anything, and a bigint that overflows fails the batch of all.
+const LOST_BYTES_MAX = 1e15;
+
 /** @typedef {import('../codec/copy-buffer.js').CopyBuffer} CopyBuffer */
 /** @typedef {import('../codec/row-sink.js').CutRecord} CutRecord */
 /** @typedef {import('./positions.js').FilePosition} FilePosition */
@@ -29,14 +32,21 @@ import { partitionName } from './partitions.js';
 /**
  * @param {import('pg').Client} client outside of a transaction; after a failure it may still be in one
  * @param {{ records: CopyBuffer, rejected: CopyBuffer, cuts?: CutRecord[],
- *   streams: Map<number, StreamAdvance>, day?: number }} batch
- *   day: all records are of this day, which has a partition: they are copied into it without routing each of them
+ *   streams: Map<number, StreamAdvance>, day?: number, toDefault?: boolean }} batch
+ *   day: all records are of this day, which has a partition: they are copied into it without routing each of them;
+ *   toDefault: some are of a day that has none
  * @param {() => Promise<void>} [turn] waited for between COPY and the positions: batches of the same streams may be
  *   copied side by side, but must advance one after another; when it rejects, nothing is stored
  */
-export async function commitBatch(client, { records, rejected, cuts, streams, day }, turn = async () => {}) {
+export async function commitBatch(
+  client,
+  { records, rejected, cuts, streams, day, toDefault },
+  turn = async () => {},
+) {
   await client.query('BEGIN');
   try {
+    // Somebody may be making a partition of such a day: COPY would route by what it knew when it began, and fail.
+    if (toDefault) await client.query('LOCK TABLE pgsluice.record_default IN ROW EXCLUSIVE MODE');
     if (records.rows > 0)
       await copy(client, day === undefined ? 'record' : partitionName('record', day), records);
     if (rejected.rows > 0) await copy(client, 'reject', rejected);
@@ -86,7 +96,7 @@ async function advance(client, streams) {
     text: `UPDATE pgsluice.stream s
               SET begun = v.begun, next_file_no = v.next_file_no, open_file_no = v.open_file_no,
                   found_prefix = v.found_prefix,
-                  lost_bytes = s.lost_bytes + v.lost_bytes, lost_events = s.lost_events + v.lost_events,
+                  lost_bytes = least(s.lost_bytes + v.lost_bytes, ${LOST_BYTES_MAX}), lost_events = s.lost_events + v.lost_events,
                   committed_at = now()
              FROM unnest($1::int[], $2::bigint[], $3::bool[], $4::int[], $5::int[], $6::text[],
                          $7::bigint[], $8::bigint[])

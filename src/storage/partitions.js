@@ -5,6 +5,10 @@
  */
 import { PgsluiceError } from '../base/errors.js';
 
+// A batch may hold a lock while it waits for the batch before it, which waits behind whoever wants that lock: the
+// server sees no deadlock there, so nobody here waits for long.
+const LOCK_MAX_MS = 1_000;
+const LOCK_NOT_AVAILABLE = '55P03';
 const PARTITION_LOCK = 0x7067_7370; // 'pgsp'
 const DAY_MS = 86_400_000;
 const DAYS_AHEAD = 3; // so that a weekend without a daemon is bridged
@@ -32,6 +36,7 @@ export const hasPartition = (day, today) => day >= today - DAYS_BACK_MAX && day 
  * @param {import('pg').Client} client outside of a transaction
  * @param {PartitionedTable} table
  * @param {number} day
+ * @returns {Promise<boolean>} false: the default partition is in use; rows of the day go there until it is tried again
  */
 export async function ensurePartition(client, table, day) {
   const name = partitionName(table, day);
@@ -40,6 +45,7 @@ export async function ensurePartition(client, table, day) {
   const to = `'${dateOf(day + 1)} 00:00:00+00'`;
   await client.query('BEGIN');
   try {
+    await client.query(`SET LOCAL lock_timeout = ${LOCK_MAX_MS}`);
     await client.query('SELECT pg_advisory_xact_lock($1)', [PARTITION_LOCK]);
     const exists = await client.query('SELECT to_regclass($1) IS NOT NULL AS exists', [`pgsluice.${name}`]);
     if (!exists.rows[0].exists) {
@@ -55,11 +61,16 @@ export async function ensurePartition(client, table, day) {
       );
     }
     await client.query('COMMIT');
+    return true;
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {});
+    if (isLockTimeout(error)) return false;
     throw error;
   }
 }
+
+/** @param {unknown} error */
+const isLockTimeout = error => error instanceof Error && 'code' in error && error.code === LOCK_NOT_AVAILABLE;
 
 /**
  * Makes the partitions of the coming days, drops those of days past retention.
@@ -80,11 +91,29 @@ export async function maintainPartitions(client, now, retentionDays) {
     );
     for (const { relname } of partitions.rows) {
       if (dayOfPartition(relname) >= today - retentionDays) continue;
-      await client.query(`DROP TABLE IF EXISTS pgsluice.${relname}`);
-      dropped.push(relname);
+      if (await dropPartition(client, relname)) dropped.push(relname);
     }
   }
   return { dropped };
+}
+
+/**
+ * @param {import('pg').Client} client
+ * @param {string} name
+ * @returns {Promise<boolean>} false: the table is in use; the next maintenance tries again
+ */
+async function dropPartition(client, name) {
+  await client.query('BEGIN');
+  try {
+    await client.query(`SET LOCAL lock_timeout = ${LOCK_MAX_MS}`);
+    await client.query(`DROP TABLE IF EXISTS pgsluice.${name}`);
+    await client.query('COMMIT');
+    return true;
+  } catch (error) {
+    await client.query('ROLLBACK').catch(() => {});
+    if (isLockTimeout(error)) return false;
+    throw error;
+  }
 }
 
 /** @param {string} name record_20261120 */

@@ -4,6 +4,7 @@
 import { spawn } from 'node:child_process';
 import { environmentWithoutSecrets } from '../base/child-environment.js';
 import { PgsluiceError } from '../base/errors.js';
+import { lastWords } from './last-words.js';
 
 /** @typedef {import('./fifo.js').ByteSource} ByteSource */
 
@@ -20,12 +21,11 @@ export function runLocal({ command, input }, { onOpen, onChunk, onEnd }) {
   // Out of file descriptors there are no pipes, whatever the types say.
   if (!child.pid) return notStarted(child, onEnd);
   let open = true;
-  let words = '';
+  const words = lastWords(child.stderr);
   onOpen?.();
   child.stdout.on('data', chunk => {
     if (open) onChunk(chunk);
   });
-  child.stderr.on('data', chunk => (words = (words + String(chunk)).slice(-500)));
   child.stdin.on('error', () => {}); // the exit says why
   child.stdin.end(input);
   /** @param {string} how @param {unknown} [cause] */
@@ -33,7 +33,7 @@ export function runLocal({ command, input }, { onOpen, onChunk, onEnd }) {
     if (!open) return;
     open = false;
     onEnd(
-      new PgsluiceError('FOLLOWER_FAILED', `the follower ${how}${words ? `: ${words.trim()}` : ''}`, {
+      new PgsluiceError('FOLLOWER_FAILED', `the follower ${how}${words() ? `: ${words()}` : ''}`, {
         cause,
       }),
     );

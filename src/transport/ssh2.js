@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import ssh2 from 'ssh2';
 import { PgsluiceError } from '../base/errors.js';
+import { lastWords } from './last-words.js';
 
 // A connection that died without a word is known to be dead after 20 s.
 const KEEPALIVE_INTERVAL_MS = 5_000;
@@ -29,7 +30,7 @@ export function runOverSsh2(
   const client = new ssh2.Client();
   let open = true;
   let paused = false;
-  let words = '';
+  let words = () => '';
   /** @type {PgsluiceError | null} */
   let hostKeyError = null;
   /** @type {import('ssh2').ClientChannel | null} */
@@ -69,13 +70,13 @@ export function runOverSsh2(
       stream.on('data', (/** @type {Buffer} */ chunk) => {
         if (open) onChunk(chunk);
       });
-      stream.stderr.on('data', chunk => (words = (words + String(chunk)).slice(-500)));
+      words = lastWords(stream.stderr);
       stream.on('close', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
         const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
         ended(
           new PgsluiceError(
             'FOLLOWER_FAILED',
-            `${host.name}: the follower ${how}${words ? `: ${words.trim()}` : ''}`,
+            `${host.name}: the follower ${how}${words() ? `: ${words()}` : ''}`,
           ),
         );
       });

@@ -13,7 +13,7 @@
 import { CopyBuffer } from '../codec/copy-buffer.js';
 import { encodeRejected } from '../codec/copy-rejected.js';
 import { commitBatch } from '../storage/batch.js';
-import { dayOf, ensurePartition, hasPartition } from '../storage/partitions.js';
+import { NeededPartitions } from './needed-partitions.js';
 
 /** @typedef {import('./stream.js').Stream} Stream */
 /** @typedef {import('../storage/batch.js').StreamAdvance} StreamAdvance */
@@ -77,8 +77,7 @@ export class Batcher {
   #quiet;
   /** the delay has passed, or somebody waits: close the batch as soon as there is a place for it */
   #due = false;
-  /** partitions that are known to exist */
-  #partitions = new Set();
+  #partitions = new NeededPartitions();
 
   totals = { batches: 0, records: 0, rejected: 0, bytes: 0, commitSeconds: 0, failures: 0 };
 
@@ -220,14 +219,23 @@ export class Batcher {
    */
   async #commit(batch, advances, previous) {
     const generation = this.#generation;
-    const client = this.#clients.pop() ?? (await this.#connect());
+    const partitions = this.#partitions.takeTurn();
+    const client = await this.#client().catch(error => {
+      partitions.done();
+      throw error;
+    });
     try {
-      const day = await this.#ensurePartitions(client, batch);
+      await partitions.before;
+      const where = await this.#partitions.ensure(client, {
+        days: batch.days,
+        rejected: batch.rejected.rows > 0,
+      });
+      partitions.done();
       const started = performance.now();
       const streams = new Map([...advances].map(([stream, { advance }]) => [stream.streamId, advance]));
       await commitBatch(
         client,
-        { records: batch.records, rejected: batch.rejected, cuts: batch.cuts, streams, day },
+        { records: batch.records, rejected: batch.rejected, cuts: batch.cuts, streams, ...where },
         async () => {
           await previous;
           if (generation !== this.#generation) throw new Error('the batch before was not stored');
@@ -235,6 +243,7 @@ export class Batcher {
       );
       this.totals.commitSeconds += (performance.now() - started) / 1000;
     } catch (error) {
+      partitions.done();
       // A connection that failed in the middle of a COPY is not used again.
       client.end().catch(() => {});
       throw error;
@@ -242,27 +251,9 @@ export class Batcher {
     this.#clients.push(client);
   }
 
-  /**
-   * @param {import('pg').Client} client
-   * @param {Batch} batch
-   * @returns {Promise<number | undefined>} the only day of the batch, if it has a partition
-   */
-  async #ensurePartitions(client, batch) {
-    const today = dayOf(Date.now());
-    if (batch.rejected.rows > 0) await this.#ensurePartition(client, 'reject', today);
-    for (const day of batch.days) {
-      if (hasPartition(day, today)) await this.#ensurePartition(client, 'record', day);
-    }
-    const [day] = batch.days;
-    return batch.days.size === 1 && day !== undefined && hasPartition(day, today) ? day : undefined;
-  }
-
-  /** @param {import('pg').Client} client @param {'record' | 'reject'} table @param {number} day */
-  async #ensurePartition(client, table, day) {
-    const key = `${table} ${day}`;
-    if (this.#partitions.has(key)) return;
-    await ensurePartition(client, table, day);
-    this.#partitions.add(key);
+  /** @returns {Promise<import('pg').Client>} */
+  async #client() {
+    return this.#clients.pop() ?? this.#connect();
   }
 
   /** @param {Batch} batch the oldest of those on their way @param {Map<Stream, { stored: import('./stream.js').Counts }>} advances */
@@ -286,7 +277,7 @@ export class Batcher {
     this.#generation += 1;
     this.totals.failures += 1;
     this.#stopTimer();
-    this.#partitions.clear();
+    this.#partitions.forget();
     // What ended one connection has most likely ended the others.
     for (const client of this.#clients) client.end().catch(() => {});
     this.#clients = [];

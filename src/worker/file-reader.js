@@ -6,6 +6,7 @@
 import { PgsluiceError } from '../base/errors.js';
 import { FrameDecoder } from '../codec/frames.js';
 import { followerCommand, followerInput } from '../follower/index.js';
+import { FileLimits } from './file-limits.js';
 import { LogFile, NO_SUM } from './log-file.js';
 
 /** @typedef {import('../codec/frames.js').Frame} Frame */
@@ -21,7 +22,7 @@ import { LogFile, NO_SUM } from './log-file.js';
  * @property {() => void} touch the position has changed: it is part of the batch
  * @property {(bytes: number, how: string) => void} loss something was lost, or may have been
  * @property {(frame: Frame) => void} onCommonFrame frames that are the same for every source
- * @property {import('../base/logger.js').Logger} log
+ * @property {Pick<import('./sparing-log.js').SparingLog, 'warn'>} log
  */
 
 /**
@@ -40,10 +41,14 @@ import { LogFile, NO_SUM } from './log-file.js';
 
 const TORN_RECORD_WAIT_MS = 10_000; // torn writes end within milliseconds, unless the writer was killed
 const LAST_LINES_WAIT_MS = 1_000; // more lines of the last record of a file that has been left
+// A server leaves one file of each format at a time with a record that may still be finished.
+const LEFT_UNFINISHED_MAX = 64;
 
 /** @implements {Reader} */
 export class FileReader {
   #host;
+  #limits = new FileLimits();
+  #greeted = false;
   #begun = false;
   #nextFileNo = 1;
   /** of the file that was being read at the last commit, or is being read @type {number | null} */
@@ -54,6 +59,8 @@ export class FileReader {
   #files = new Map();
   /** @type {LogFile | null} */
   #open = null;
+  /** left with an unfinished record, the first first @type {Set<LogFile>} */
+  #unfinished = new Set();
   /** whose position differs from the committed one @type {Set<LogFile>} */
   #advanced = new Set();
   #decoder = this.#newDecoder();
@@ -65,10 +72,12 @@ export class FileReader {
 
   /** @param {import('../storage/positions.js').StreamClaim} claim */
   begin(claim) {
+    this.#greeted = false;
     this.#begun = claim.begun;
     this.#nextFileNo = claim.nextFileNo;
     this.#openFileNo = claim.openFileNo;
     this.#open = null;
+    this.#unfinished.clear();
     this.#advanced.clear();
     this.#files = new Map(claim.files.map(position => [position.inode, this.#logFile(position)]));
     this.#exposed = [...this.#files.values()].find(file => file.fileNo === claim.openFileNo) ?? null;
@@ -94,6 +103,7 @@ export class FileReader {
 
   reset() {
     this.#advanced.clear();
+    this.#unfinished.clear();
     this.#files.clear();
     this.#open = null;
     this.#exposed = null;
@@ -111,16 +121,22 @@ export class FileReader {
   #newDecoder() {
     return new FrameDecoder(
       frame => this.#onFrame(frame),
-      bytes => this.#onBytes(bytes),
+      (bytes, offset) => this.#onBytes(bytes, offset),
     );
   }
 
-  /** @param {Uint8Array} bytes */
-  #onBytes(bytes) {
+  /** @param {Uint8Array} bytes @param {number} offset of the first of them */
+  #onBytes(bytes, offset) {
     if (!this.#open) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'bytes came before the name of their file');
     const chunk = /** @type {Buffer} */ (bytes);
-    this.#host.status.bytes += chunk.length;
     const file = this.#open;
+    if (offset !== file.offset) {
+      throw new PgsluiceError(
+        'FOLLOWER_PROTOCOL',
+        `bytes at ${offset} of ${file.name}, expected ${file.offset}`,
+      );
+    }
+    this.#host.status.bytes += chunk.length;
     this.#host.store(sink => file.write(chunk, sink));
     this.#advance(file);
   }
@@ -134,7 +150,17 @@ export class FileReader {
 
   /** @param {Frame} frame */
   #onFrame(frame) {
+    if ((frame.type === 'hello') === this.#greeted) {
+      throw new PgsluiceError(
+        'FOLLOWER_PROTOCOL',
+        `${frame.type} where ${this.#greeted ? 'a frame' : 'hello'} was expected`,
+      );
+    }
     switch (frame.type) {
+      case 'hello':
+        this.#greeted = true;
+        this.#host.onCommonFrame(frame);
+        return;
       case 'skip': {
         const { inode, name, offset, headLength, headSum, tailLength, tailSum } = frame;
         const file = this.#newFile({ inode, name, offset, headLength, headSum, tailLength, tailSum });
@@ -188,6 +214,11 @@ export class FileReader {
     if (this.#open) {
       this.#open.leftAt = performance.now();
       this.#open.rest();
+      if (this.#open.pendingBytes > 0) {
+        this.#unfinished.delete(this.#open);
+        this.#unfinished.add(this.#open);
+        this.#boundUnfinished();
+      }
     }
     let file = this.#files.get(frame.inode);
     if (frame.state === 'new') {
@@ -222,6 +253,22 @@ export class FileReader {
     this.#advance(file);
   }
 
+  /** Files that were left with an unfinished record hold it in memory: together no more than one record may have. */
+  #boundUnfinished() {
+    const { maxRecordBytes } = this.#host.context;
+    const inMemory = (/** @type {LogFile} */ file) => Math.min(file.pendingBytes, maxRecordBytes);
+    const unfinished = [...this.#unfinished].filter(file => file.leftAt > 0 && file.pendingBytes > 0);
+    let bytes = unfinished.reduce((sum, file) => sum + inMemory(file), 0);
+    this.#unfinished = new Set(unfinished);
+    for (const [index, file] of unfinished.entries()) {
+      const left = unfinished.length - index;
+      if (left <= LEFT_UNFINISHED_MAX && bytes <= maxRecordBytes) return;
+      bytes -= inMemory(file);
+      this.#finish(file);
+      this.#unfinished.delete(file);
+    }
+  }
+
   /** What is known of a file is true of another one now. @param {import('../codec/frames.js').CopiedFrame} frame */
   #onCopied({ inode, copy, name }) {
     const file = this.#files.get(inode);
@@ -250,6 +297,7 @@ export class FileReader {
 
   /** @param {Omit<import('../storage/positions.js').FilePosition, 'fileNo' | 'gone' | 'doneSize' | 'cursor'>} identity */
   #newFile(identity) {
+    this.#limits.take(this.#files.size);
     const rest = { fileNo: this.#nextFileNo, gone: false, doneSize: null, cursor: null };
     const file = this.#logFile({ ...identity, ...rest });
     this.#nextFileNo += 1;

@@ -16,6 +16,7 @@ import { parserFor } from './parser-for.js';
 /** @implements {Reader} */
 export class JournalReader {
   #host;
+  #greeted = false;
   #begun = false;
   #advanced = false;
   /** @type {JournalFile | null} */
@@ -34,6 +35,7 @@ export class JournalReader {
     const { path, sudoUser, startAt } = spec;
     const unit = unitOf(path);
     if (unit === null) throw new PgsluiceError('USAGE', `${path} is not journal:UNIT`);
+    this.#greeted = false;
     this.#begun = claim.begun;
     this.#advanced = false;
     const stored = claim.begun ? claim.files.find(({ fileNo }) => fileNo === JOURNAL_FILE_NO) : undefined;
@@ -47,10 +49,14 @@ export class JournalReader {
     this.#decoder = new JournalDecoder({
       onFrame: frame => this.#onFrame(frame),
       onPlace: (cursor, taken) => {
+        this.#expectGreeted(true);
         file.begin(cursor, taken);
         this.#advance();
       },
-      onLook: cursor => file.look(cursor),
+      onLook: cursor => {
+        this.#expectGreeted(true);
+        file.look(cursor);
+      },
       onPiece: (entry, bytes) => {
         status.bytes += bytes.length;
         store(sink => {
@@ -105,6 +111,8 @@ export class JournalReader {
 
   /** @param {import('../codec/frames.js').Frame} frame */
   #onFrame(frame) {
+    this.#expectGreeted(frame.type !== 'hello');
+    this.#greeted = true;
     if (frame.type === 'begun') {
       this.#begun = true;
       this.#advance();
@@ -112,6 +120,12 @@ export class JournalReader {
     }
     if (frame.type === 'heartbeat' && frame.behind === 0) this.#host.status.notice = null;
     this.#host.onCommonFrame(frame);
+  }
+
+  /** @param {boolean} expected */
+  #expectGreeted(expected) {
+    if (this.#greeted === expected) return;
+    throw new PgsluiceError('FOLLOWER_PROTOCOL', expected ? 'hello was expected' : 'hello came twice');
   }
 
   #advance() {

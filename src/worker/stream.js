@@ -15,6 +15,7 @@ import { isTimeZone } from '../codec/time-zone.js';
 import { unitOf } from '../follower/journal.js';
 import { FileReader } from './file-reader.js';
 import { JournalReader } from './journal-reader.js';
+import { oneLine, SparingLog } from './sparing-log.js';
 import { StreamBackoff } from './stream-backoff.js';
 
 /** @typedef {import('../ipc/messages.js').StreamSpec} StreamSpec */
@@ -47,6 +48,10 @@ import { StreamBackoff } from './stream-backoff.js';
 const SILENCE_MAX_MS = 25_000;
 // A follower that ends itself because the directory changed begins again at once, unless it has only just begun.
 const RENEWED_AFTER_MS = 2_000;
+// A turn of the event loop that one stream may fill before the others get theirs: libuv would read 2 MiB of it first.
+const TURN_MS = 20;
+const SETTINGS_MAX = 100; // times a follower says what the server's settings are; it does so once
+const LOST_BYTES_MAX = 1e15; // of one report, a petabyte: what a host says must not overflow the sum
 
 export class Stream {
   #spec;
@@ -57,6 +62,11 @@ export class Stream {
   #source = null;
   #attempt = 0;
   #paused = false;
+  /** milliseconds of this stream's work since the others had their turn */
+  #turnMs = 0;
+  /** in this attempt */
+  #settingsTold = 0;
+  #log;
   /** performance.now() of the last sign of life; 0: none is expected yet */
   #lastByteAt = 0;
   /** performance.now() of the first byte */
@@ -79,6 +89,7 @@ export class Stream {
     this.#spec = spec;
     this.#host = host;
     this.#epoch = spec.epoch;
+    this.#log = new SparingLog(host.log);
     const { zones, maxRecordBytes } = host;
     const { streamId, timeZone, format, linePrefix } = spec;
     // Checked when it was given; by another version perhaps.
@@ -119,7 +130,7 @@ export class Stream {
       touch: () => host.batcher.touch(this),
       loss: (bytes, how) => this.#loss(bytes, how),
       onCommonFrame: frame => this.#onCommonFrame(frame),
-      log: host.log,
+      log: this.#log,
     };
     this.#reader = unitOf(spec.path) === null ? new FileReader(readerHost) : new JournalReader(readerHost);
   }
@@ -234,6 +245,7 @@ export class Stream {
     this.status.connects += 1;
     this.#paused = false;
     this.#openedAt = 0;
+    this.#settingsTold = 0;
     // Until the follower runs, the transport has limits of its own; waiting for a turn to connect has none.
     this.#lastByteAt = 0;
     const attempt = this.#attempt;
@@ -267,6 +279,7 @@ export class Stream {
       this.#openedAt = this.#lastByteAt;
       this.status.error = null;
     }
+    const began = performance.now();
     try {
       this.#reader.write(chunk);
     } catch (error) {
@@ -276,7 +289,20 @@ export class Stream {
     if (this.#host.batcher.full && this.status.mode === 'reading') {
       this.#paused = true;
       this.#source?.pause();
+      return;
     }
+    this.#turnMs += performance.now() - began;
+    if (this.#turnMs >= TURN_MS) this.#giveWay();
+  }
+
+  /** All others that have something to do come first. */
+  #giveWay() {
+    const attempt = this.#attempt;
+    this.#turnMs = 0;
+    this.#source?.pause();
+    setImmediate(() => {
+      if (attempt === this.#attempt && !this.#paused) this.#source?.resume();
+    });
   }
 
   /** Counts what goes into the batch. @param {(sink: import('../codec/row-sink.js').RowSink) => void} work */
@@ -300,17 +326,19 @@ export class Stream {
         this.status.clockSkewMs = frame.clock * 1000 - this.status.lastFrameAt;
         return;
       case 'zone':
+        this.#countSetting();
         if (this.#spec.timeZone === null && isTimeZone(frame.name)) {
           this.#context.timeZone = frame.name;
           this.status.timeZone = frame.name;
         }
         return;
       case 'prefix':
+        this.#countSetting();
         // What the lines themselves have told is known better.
         this.#context.prefixes.current ??= prefixOf(frame.text);
         return;
       case 'waiting':
-        this.status.notice = `${frame.code}: ${frame.text}`;
+        this.status.notice = oneLine(`${frame.code}: ${frame.text}`);
         return;
       case 'failed':
         if (RENEWALS.has(frame.code) && performance.now() - this.#openedAt > RENEWED_AFTER_MS) {
@@ -331,10 +359,16 @@ export class Stream {
    * @param {string} how
    */
   #loss(bytes, how) {
-    this.#lost.bytes += bytes;
+    this.#lost.bytes = Math.min(LOST_BYTES_MAX, this.#lost.bytes + bytes);
     this.#lost.events += 1;
-    this.#host.log.warn({ bytes: bytes > 0 ? bytes : undefined }, `log bytes may be lost: ${how}`);
+    this.#log.warn({ bytes: bytes > 0 ? bytes : undefined }, `log bytes may be lost: ${how}`);
     this.#host.batcher.touch(this);
+  }
+
+  #countSetting() {
+    this.#settingsTold += 1;
+    if (this.#settingsTold > SETTINGS_MAX)
+      throw new PgsluiceError('FOLLOWER_PROTOCOL', 'the settings of the server are told without end');
   }
 
   #closeSource() {
@@ -358,9 +392,9 @@ export class Stream {
     }
     const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
     const delayMs = this.#backoff.next(code);
-    this.status.error = { code, message: error.message };
+    this.status.error = { code, message: oneLine(error.message) };
     this.#enter('waiting');
-    this.#host.log.warn({ code, retryInMs: Math.round(delayMs) }, error.message);
+    this.#log.warn({ code, retryInMs: Math.round(delayMs) }, error.message);
     this.#timer = setTimeout(() => this.#start(), delayMs);
   }
 }

@@ -124,3 +124,16 @@ test('random bytes throw a coded error or nothing, and memory stays at one heade
     }),
   );
 });
+
+test('a name may hold what looks like the end of a line, but no NUL', () => {
+  assert.deepEqual(decode([Buffer.from('F 1 1 0 new a\u2028\r.csv\n')]).seen, [
+    { type: 'file', inode: '1', device: '1', offset: 0, state: 'new', name: 'a\u2028\r.csv' },
+  ]);
+  for (const header of ['F 1 1 0 new a\0', 'P %m\0', 'W missing \0', 'L removed 1 \0'])
+    assert.throws(() => decode([Buffer.from(`${header}\n`)]), { code: 'FOLLOWER_PROTOCOL' }, header);
+});
+
+test('the lengths under a sum are integers of the storage', () => {
+  for (const lengths of ['2147483648 1 1 1', '1 1 2147483648 1'])
+    assert.throws(() => decode([Buffer.from(`S 1 5 ${lengths} ./a\n`)]), { code: 'FOLLOWER_PROTOCOL' });
+});

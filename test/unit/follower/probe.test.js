@@ -230,3 +230,12 @@ test('a path is a line of the input, never more, and never part of the command',
   for (const path of ['/a\ngo', '/a\u0000', '/a\r'])
     assert.throws(() => probeInput({ logs: [path], discover: false }), PgsluiceError);
 });
+
+test('tools and clusters without end are refused', () => {
+  const head = ANSWER.slice(0, 3);
+  const end = ['L /a', 'K missing', 'E'];
+  refused(() => parse([...head, ...Array(100_000).fill('T x'), ...end], { logs: ['/a'] }));
+  const logs = Array.from({ length: 257 }, () => ['L /a', 'K missing']).flat();
+  refused(() => parse([...head, ...logs, 'E'], { logs: [], discover: true }));
+  assert.equal(parse([...head, ...logs.slice(2), 'E'], { logs: [], discover: true }).logs.length, 256);
+});
