@@ -39,6 +39,7 @@ export const ERRORS = {
   SSH_SESSION_REFUSED: { class: 'retry', exit: 4, about: 'the SSH server refused another session' },
   SSH_PROTOCOL: { class: 'retry', exit: 4, about: 'the SSH connection failed' },
   FOLLOWER_FAILED: { class: 'retry', exit: 4, about: 'the follower on the host ended' },
+  FOLLOWER_DENIED: { class: 'retry', exit: 4, about: "the host's authorized_keys does not allow it" },
   FOLLOWER_PROTOCOL: { class: 'retry', exit: 4, about: 'the follower sent something that is not a frame' },
   DESCRIPTORS_SHORT: { class: 'retry', exit: 1, about: 'the process may not open more files' },
   PROCESS_DIED: { class: 'retry', exit: 1, about: 'a child process ended' },

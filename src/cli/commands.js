@@ -109,6 +109,20 @@ export const COMMANDS = [
     run: async context => (await import('./host-check.js')).hostCheck(context),
   },
   {
+    name: 'host authorize',
+    operand: 'NAME',
+    about: 'print an authorized_keys line with which a key can read the logs of a host, and do nothing else',
+    options: {
+      key: { value: 'KEY', about: "the public key, such as 'ssh-ed25519 AAAA...'" },
+      'key-file': { value: 'FILE', about: 'the public key file (default: of the identity file of the host)' },
+    },
+    notes: [
+      'Print and put it there again after the logs or the sudo user of the host changed, and after an upgrade.',
+      'Example: pgsluice host authorize db1 | ssh root@db1.example "cat >>~postgres/.ssh/authorized_keys"',
+    ],
+    run: async context => (await import('./host-authorize.js')).hostAuthorize(context),
+  },
+  {
     name: 'host update',
     operand: 'NAME',
     about: 'change how a host is reached and how its logs are read; what is not given stays',

@@ -2,7 +2,7 @@
  * Runs one small program on a host and collects its answer, the way the daemon would reach the host: the pinned keys
  * in a known_hosts file of their own, ssh.program, ssh.options, ssh.config_file and ssh.connect_timeout, the host's
  * transport. Everything it makes here is private, temporary, and gone when it returns.
- * The answer is bounded in bytes and time, whatever the host sends. Throws PgsluiceError SSH_*, FOLLOWER_FAILED,
+ * The answer is bounded in bytes and time, whatever the host sends. Throws PgsluiceError SSH_*, FOLLOWER_FAILED or _DENIED,
  * FOLLOWER_PROTOCOL (an answer that is too long) and those of the directories; the message begins with the host.
  */
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -11,6 +11,7 @@ import { join } from 'node:path';
 import { PgsluiceError } from '../base/errors.js';
 import { writeKnownHosts } from '../master/directories.js';
 import { Client } from '../system-ssh/index.js';
+import { followerEnded } from '../transport/follower-ended.js';
 import { runLocal } from '../transport/local.js';
 import { opensshConfig } from '../transport/openssh-config.js';
 import { runOverSsh2 } from '../transport/ssh2.js';
@@ -141,7 +142,7 @@ async function collect(host, { command, input, maxBytes, timeoutMs, end }, conte
       } else {
         const client = new Client();
         const closed = new Promise(done => client.once('close', done));
-        overOpenSsh(client, { command, input }, connected, handlers);
+        overOpenSsh(client, { host: host.name, command, input }, connected, handlers);
         // Throws when it did not even begin; then nothing closes either.
         client.connect(opensshConfig(spec, ssh, directory));
         disconnect = context.onExit(async () => {
@@ -160,11 +161,11 @@ async function collect(host, { command, input, maxBytes, timeoutMs, end }, conte
 
 /**
  * @param {Client} client
- * @param {{ command: string, input: string }} program
+ * @param {{ host: string, command: string, input: string }} program
  * @param {() => void} connected
  * @param {Handlers} handlers
  */
-function overOpenSsh(client, { command, input }, connected, { onChunk, onEnd }) {
+function overOpenSsh(client, { host, command, input }, connected, { onChunk, onEnd }) {
   client.on('error', onEnd);
   client.on('close', () => onEnd(null));
   client.once('ready', () => {
@@ -180,8 +181,7 @@ function overOpenSsh(client, { command, input }, connected, { onChunk, onEnd }) 
       stream.on('error', () => {}); // close says why
       stream.on('close', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
         const how = code === null ? `was ended (${signal})` : `ended with exit code ${code}`;
-        const said = words.trim() === '' ? '' : `: ${words.trim()}`;
-        onEnd(new PgsluiceError('FOLLOWER_FAILED', `the remote program ${how}${said}`));
+        onEnd(followerEnded({ host, what: 'the remote program', how, words }));
       });
       stream.end(input);
     });

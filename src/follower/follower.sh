@@ -29,7 +29,17 @@ fail() {
   exit 3
 }
 
+# allowed.sh
+
 # settings.sh
+
+# Ends the program unless all of its arguments are numbers: they are computed with, and a shell that has arrays would run
+# what stands in brackets there.
+numbers() {
+  for number; do
+    case $number in '' | *[!0-9]*) exit 2 ;; esac
+  done
+}
 
 path='' format=auto from=none known='' gone_inodes='' done_before=''
 while IFS= read -r line; do
@@ -37,13 +47,30 @@ while IFS= read -r line; do
     path\ *) path=${line#path } ;;
     format\ *) format=${line#format } ;;
     from\ *) from=${line#from } ;;
-    known\ *) known=$known${line#known }$nl ;;
-    gone\ *) gone_inodes="$gone_inodes ${line#gone } " ;;
-    done\ *) done_before="$done_before ${line#done } " ;;
+    known\ *)
+      set -- $line
+      [ $# -ge 9 ] || exit 2
+      numbers "$2" "$4" "$5" "$6" "$7" "$8"
+      case $line in
+        *\ ./*/*) exit 2 ;;
+        "known $2 K $4 $5 $6 $7 $8 ./"*) known=$known${line#known }$nl ;;
+        *) exit 2 ;;
+      esac
+      ;;
+    gone\ *)
+      numbers "${line#gone }"
+      gone_inodes="$gone_inodes ${line#gone } "
+      ;;
+    done\ *)
+      line=${line#done }
+      numbers "${line%%/*}" "${line#*/}"
+      done_before="$done_before $line "
+      ;;
     go) break ;;
   esac
 done
 [ "$line" = go ] || exit 2
+allow "$path"
 
 say "V 1 $(date +%s)"
 stat -c %i / >/dev/null 2>&1 || fail tool 'stat -c is not there (GNU coreutils or busybox needed)'

@@ -246,6 +246,7 @@ compare() {
   else
     place=$(find -L . ! -name . -prune -type f -inum "$lost_inode" ! -name '*[[:cntrl:]]*' 2>/dev/null)
     place=${place%%"$nl"*}
+    if [ "$name" ] && [ "${pgsluice_allowed+set}" ] && ! (wanted "$place"); then place=''; fi
   fi
   if [ "$place" ]; then
     command exec 4<"$place" && set -- $(stat -L -c '%i %s' /proc/self/fd/4) || set -- ''

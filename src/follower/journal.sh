@@ -22,6 +22,8 @@ fail() {
   exit 3
 }
 
+# allowed.sh
+
 unit='' from=none cursor='' directory=''
 while IFS= read -r line; do
   case $line in
@@ -33,6 +35,8 @@ while IFS= read -r line; do
   esac
 done
 [ "$line" = go ] || exit 2
+allow "journal:$unit"
+[ -z "$directory" ] || allow "$directory"
 
 clock=$(date +%s)
 say "V 1 $clock"

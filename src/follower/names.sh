@@ -48,7 +48,8 @@ wanted() {
     case $base in
       "$name" | "$name".[0-9]* | "$name"-[0-9]* | "$name".old) return 0 ;;
     esac
-    renamed=1
+    # Who may ask for this file alone could name any other one of its directory as known.
+    [ "${pgsluice_allowed+set}" ] || renamed=1
     return 1
   fi
   case $base in

@@ -14,6 +14,8 @@ clusters_max=64  # running clusters that are looked at
 
 say() { printf '%s\n' "$1" || exit 1; }
 
+# allowed.sh
+
 # settings.sh
 
 logs='' seen='' discover=''
@@ -25,6 +27,12 @@ while IFS= read -r line; do
   esac
 done
 [ "$line" = go ] || exit 2
+if [ "$discover" ] && [ "${pgsluice_allowed+set}" ]; then
+  refuse 'authorized_keys allows no search for clusters: name the logs with --log'
+fi
+IFS=$nl
+for log in $logs; do allow "$log"; done
+IFS=" 	$nl"
 
 # The data directory of the postmaster $1 (a directory of /proc) as its arguments say it: the working directory can
 # only be read by its own user.

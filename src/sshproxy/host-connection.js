@@ -1,7 +1,8 @@
 /**
  * The one SSH connection of a host, shared by its streams: made when the first session is asked for, made again after
  * it broke, ended when nobody has used it for a while. Its pace is also that of connections that others make to the
- * host.
+ * host. What authorized_keys lets us do is settled at login: after a denial the next session gets a connection of its
+ * own, and the old one goes on until its sessions have ended.
  */
 import { mkdirSync } from 'node:fs';
 import { PgsluiceError } from '../base/errors.js';
@@ -10,6 +11,7 @@ import { opensshConfig } from '../transport/openssh-config.js';
 import { HostPace } from './host-pace.js';
 
 /** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
+/** @typedef {import('../system-ssh/client.js').MuxStream} MuxStream */
 /** @typedef {import('../ipc/messages.js').ProxySettings} ProxySettings */
 
 const IDLE_MS = 30_000;
@@ -25,6 +27,10 @@ export class HostConnection {
   #sessions = 0;
   /** @type {WeakMap<Client, Promise<Error | null>>} */
   #ends = new WeakMap();
+  /** by connection, also of old ones @type {Map<Client, number>} */
+  #sessionsOf = new Map();
+  /** @type {WeakMap<MuxStream, Client>} */
+  #clientOf = new WeakMap();
   /** @type {NodeJS.Timeout | null} */
   #idleTimer = null;
   #ended = false;
@@ -51,7 +57,7 @@ export class HostConnection {
    * Runs a command in a session whose stdout is a descriptor.
    * @param {string} command
    * @param {number} stdout given to ssh; the caller closes its own
-   * @returns {Promise<{ stream: import('../system-ssh/client.js').MuxStream, connectionEnd: Promise<Error | null> }>}
+   * @returns {Promise<{ stream: MuxStream, connectionEnd: Promise<Error | null> }>}
    *   connectionEnd: fulfilled when the connection of the session has ended, with what it said
    */
   async exec(command, stdout) {
@@ -66,7 +72,9 @@ export class HostConnection {
           else resolve(opened);
         });
       });
-      stream.once('close', () => this.#sessionEnded());
+      this.#sessionsOf.set(client, (this.#sessionsOf.get(client) ?? 0) + 1);
+      this.#clientOf.set(stream, client);
+      stream.once('close', () => this.#sessionEnded(client));
       return { stream, connectionEnd: this.#ends.get(client) ?? Promise.resolve(null) };
     } catch (error) {
       this.#sessionEnded();
@@ -74,15 +82,32 @@ export class HostConnection {
     }
   }
 
+  /** The server denied what this session asked for. @param {MuxStream} stream */
+  denied(stream) {
+    const client = this.#clientOf.get(stream);
+    if (client === undefined || client !== this.#client) return;
+    this.#client = null;
+    this.#connecting = null;
+    if (!this.#sessionsOf.has(client)) client.end();
+  }
+
   end() {
     this.#ended = true;
     this.pace.end(new PgsluiceError('SSH_PROTOCOL', `${this.#spec.name}: the host was removed or changed`));
+    for (const client of this.#sessionsOf.keys()) client.end();
     if (this.#idleTimer) clearTimeout(this.#idleTimer);
     this.#client?.end();
   }
 
-  #sessionEnded() {
+  /** @param {Client} [client] if it had begun */
+  #sessionEnded(client) {
     this.#sessions -= 1;
+    if (client) {
+      const left = (this.#sessionsOf.get(client) ?? 0) - 1;
+      if (left > 0) this.#sessionsOf.set(client, left);
+      else this.#sessionsOf.delete(client);
+      if (left === 0 && client !== this.#client) client.end();
+    }
     if (this.#sessions === 0 && !this.#ended) {
       this.#idleTimer = setTimeout(() => {
         this.#client?.end();

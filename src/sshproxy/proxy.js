@@ -11,6 +11,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { promisify } from 'node:util';
 import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
+import { followerEnded } from '../transport/follower-ended.js';
 import { lastWords } from '../transport/last-words.js';
 import { ConnectGate } from './connect-gate.js';
 import { HostConnection } from './host-connection.js';
@@ -204,8 +205,8 @@ export class SshProxy {
     stream.on('error', (/** @type {Error} */ error) => this.#end(channel, error));
     let status = false;
     stream.on('close', () => {
-      const text = `${channel.host.name}: the follower ${how}${words() ? `: ${words()}` : ''}`;
-      const ended = new PgsluiceError('FOLLOWER_FAILED', text);
+      const ended = followerEnded({ host: channel.host.name, how, words: words() });
+      if (ended.code === 'FOLLOWER_DENIED') this.#hosts.get(channel.host.hostId)?.denied(stream);
       if (status) {
         this.#end(channel, ended);
         return;

@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs';
 import { userInfo } from 'node:os';
 import ssh2 from 'ssh2';
 import { PgsluiceError } from '../base/errors.js';
+import { followerEnded } from './follower-ended.js';
 import { lastWords } from './last-words.js';
 
 // A connection that died without a word is known to be dead after 20 s.
@@ -73,12 +74,7 @@ export function runOverSsh2(
       words = lastWords(stream.stderr);
       stream.on('close', (/** @type {number | null} */ code, /** @type {string | undefined} */ signal) => {
         const how = signal ? `was ended by ${signal}` : `ended with exit code ${code}`;
-        ended(
-          new PgsluiceError(
-            'FOLLOWER_FAILED',
-            `${host.name}: the follower ${how}${words() ? `: ${words()}` : ''}`,
-          ),
-        );
+        ended(followerEnded({ host: host.name, how, words: words() }));
       });
       stream.on('error', (/** @type {Error} */ cause) => ended(connectionError(host, cause)));
       stream.end(input);
