@@ -253,8 +253,14 @@ export class SshProxy {
 
   /** @param {Channel} channel */
   #unlink(channel) {
-    if (channel.path !== '') rmSync(channel.path, { force: true });
+    const { path } = channel;
     channel.path = '';
+    if (path === '') return;
+    try {
+      rmSync(path, { force: true });
+    } catch {
+      // The directory has become something else: the name is not used again.
+    }
   }
 
   #report() {

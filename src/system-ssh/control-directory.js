@@ -99,18 +99,27 @@ export class ControlDirectory {
   /** @param {string} name */
   remove(name) {
     this.#listeners.delete(name);
-    try {
-      unlinkSync(this.file(name));
-    } catch (error) {
-      if (reason(error) !== 'ENOENT') throw error;
-    }
+    tidy(() => unlinkSync(this.file(name)));
   }
 
   close() {
     this.#listeners.clear();
     this.#watcher.close();
     clearTimeout(this.#check);
-    rmSync(this.path, { recursive: true, force: true });
+    tidy(() => rmSync(this.path, { recursive: true, force: true }));
+  }
+}
+
+/**
+ * Removes what nobody needs any more. Somebody may have been faster, or put something else in its place: names are not
+ * used again, so what is left does no harm, and it is called where nobody could catch an error.
+ * @param {() => void} remove
+ */
+function tidy(remove) {
+  try {
+    remove();
+  } catch {
+    // see above
   }
 }
 
