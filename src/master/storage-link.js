@@ -9,7 +9,7 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
-import { connectStorage, openStorage, storageError } from '../storage/connect.js';
+import { connectStorage, cutConnection, endConnection, openStorage, storageError } from '../storage/connect.js';
 import { CHANNEL } from '../storage/inventory.js';
 import { migrate } from '../storage/migrate.js';
 import { maintainPartitions } from '../storage/partitions.js';
@@ -24,7 +24,6 @@ const IDLE_MAX_MS = 10_000;
 const PULSE_MS = 3_000;
 const ANSWER_MAX_MS = 9_000;
 const WORK_MAX_MS = 120_000; // a statement may wait for locks of others
-const GOODBYE_MAX_MS = 500;
 const HOST_NAME_CHARS = 30; // application_name holds 63
 // tcp_*: what the storage sent and nobody acknowledged; they mean nothing on a Unix socket.
 const SESSION = `
@@ -123,7 +122,7 @@ export class StorageLink {
     else this.#storage = await openStorage(this.#config);
     const client = await connectStorage({ ...this.#storage.options, application_name: this.#name });
     if (this.#stopped) {
-      await client.end();
+      await endConnection(client);
       return;
     }
     this.#client = client;
@@ -213,7 +212,7 @@ export class StorageLink {
       } else if (performance.now() - askedAt > (this.#working > 0 ? WORK_MAX_MS : ANSWER_MAX_MS)) {
         clearInterval(pulse);
         this.#log.warn('storage: no answer, not even a refusal: the connection is given up');
-        destroy(client);
+        cutConnection(client);
       }
     }, PULSE_MS);
     this.#pulse = pulse;
@@ -257,16 +256,6 @@ export class StorageLink {
     const client = this.#client;
     this.#client = null;
     if (!client) return;
-    // A storage that is silent does not answer a goodbye either.
-    const timer = setTimeout(() => destroy(client), GOODBYE_MAX_MS);
-    await client.end().catch(() => {});
-    clearTimeout(timer);
+    await endConnection(client);
   }
-}
-
-/** @param {import('pg').Client} client ends without a word; its queries fail, and it emits `end` */
-function destroy(client) {
-  /** @type {{ connection: { stream: import('node:net').Socket } }} */ (
-    /** @type {unknown} */ (client)
-  ).connection.stream.destroy();
 }

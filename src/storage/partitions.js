@@ -50,7 +50,8 @@ export async function ensurePartition(client, table, day) {
     const exists = await client.query('SELECT to_regclass($1) IS NOT NULL AS exists', [`pgsluice.${name}`]);
     if (!exists.rows[0].exists) {
       // CREATE and ATTACH, not CREATE ... PARTITION OF: the latter would wait for every running COPY.
-      await client.query(`CREATE TABLE pgsluice.${name} (LIKE pgsluice.${table})`);
+      // Somebody's CHECK on the table must be there before: ATTACH refuses a partition without it.
+      await client.query(`CREATE TABLE pgsluice.${name} (LIKE pgsluice.${table} INCLUDING CONSTRAINTS)`);
       await client.query(`LOCK TABLE pgsluice.${table}_default IN ACCESS EXCLUSIVE MODE`);
       await client.query(
         `WITH moved AS (DELETE FROM pgsluice.${table}_default WHERE ${key} >= ${from} AND ${key} < ${to} RETURNING *)
