@@ -97,7 +97,7 @@
  * @property {number} rssBytes
  * @property {number} cpuSeconds
  * @property {number} loopDelayMs 99th percentile since the last report
- * @property {boolean} storageReady
+ * @property {string | null} storageError why batches are not stored now
  */
 
 /**

@@ -367,6 +367,13 @@ export class Daemon {
     if (!this.#inventoryLoaded || !this.#proxyReady || !this.#workers.some(({ ready }) => ready)) {
       return new PgsluiceError('PROCESS_DIED', 'workers are being started');
     }
+    const failing = this.#workers.find(({ status }) => status?.storageError)?.status?.storageError;
+    if (failing) {
+      return new PgsluiceError(
+        'STORAGE_UNREACHABLE',
+        `records are not stored, they wait on the hosts: ${failing}`,
+      );
+    }
     return null;
   }
 

@@ -1,16 +1,20 @@
 /**
  * The one transaction of the data path: COPY the records and the rejected bytes, then advance the positions of their
- * streams under their epochs, then COMMIT. Nothing else ever moves a position.
- * Throws FENCED when a stream of the batch belongs to somebody else by now (nothing was stored), otherwise what
+ * streams under their epochs, then COMMIT. Nothing else ever moves a position. When PostgreSQL refuses records
+ * themselves, the transaction is made once more, and the guilty rows go to the rejected bytes (refusals.js).
+ * Throws FencedError when a stream of the batch belongs to somebody else by now (nothing was stored), otherwise what
  * PostgreSQL or the connection threw: then the outcome may be unknown, and only a new claim tells the position.
  */
-import { from as copyFrom } from 'pg-copy-streams';
 import { PgsluiceError } from '../base/errors.js';
-import { COPY_HEADER, COPY_TRAILER } from '../codec/copy-buffer.js';
+import { copyIn } from './copy-in.js';
 import { partitionName } from './partitions.js';
+import { copyAllButRefused, isRefusal } from './refusals.js';
 
 // The sum of what hosts say they lost: they may say anything, and a bigint that overflows fails the batch of all.
 const LOST_BYTES_MAX = 1e15;
+// A worker that is stopped, or whose machine vanished, between its last statement and COMMIT holds the rows of its
+// streams: nobody else could claim them. Before that a batch may wait long, for the one before it.
+const IDLE_WITH_ROWS_MAX_MS = 15_000;
 
 /** @typedef {import('../codec/copy-buffer.js').CopyBuffer} CopyBuffer */
 /** @typedef {import('../codec/row-sink.js').CutRecord} CutRecord */
@@ -30,46 +34,86 @@ const LOST_BYTES_MAX = 1e15;
  */
 
 /**
+ * @typedef {object} BatchContent
+ * @property {CopyBuffer} records
+ * @property {CopyBuffer} rejected
+ * @property {CutRecord[]} [cuts]
+ * @property {Map<number, StreamAdvance>} streams
+ * @property {number} [day] all records are of this day, which has a partition: they are copied into it without routing
+ *   each of them
+ * @property {boolean} [toDefault] some are of a day that has none
+ */
+
+/** @typedef {import('./refusals.js').Refused} Refused */
+
+export class FencedError extends PgsluiceError {
+  /** @param {number[]} streamIds that belong to somebody else by now @param {number} all streams of the batch */
+  constructor(streamIds, all) {
+    super(
+      'FENCED',
+      `${streamIds.length} of ${all} streams of a batch were assigned to another worker: nothing of the batch was stored`,
+    );
+    this.streamIds = streamIds;
+  }
+}
+
+/**
  * @param {import('pg').Client} client outside of a transaction; after a failure it may still be in one
- * @param {{ records: CopyBuffer, rejected: CopyBuffer, cuts?: CutRecord[],
- *   streams: Map<number, StreamAdvance>, day?: number, toDefault?: boolean }} batch
- *   day: all records are of this day, which has a partition: they are copied into it without routing each of them;
- *   toDefault: some are of a day that has none
+ * @param {BatchContent} batch
  * @param {() => Promise<void>} [turn] waited for between COPY and the positions: batches of the same streams may be
  *   copied side by side, but must advance one after another; when it rejects, nothing is stored
+ * @returns {Promise<Refused | null>} the records that went to the rejected bytes; null: none
  */
-export async function commitBatch(
-  client,
-  { records, rejected, cuts, streams, day, toDefault },
-  turn = async () => {},
-) {
+export async function commitBatch(client, batch, turn = async () => {}) {
+  const refusal = await transact(client, batch, turn, async () => {
+    const { records, day } = batch;
+    const table = day === undefined ? 'record' : partitionName('record', day);
+    if (records.rows > 0) await copyIn(client, table, records.bytes());
+  });
+  if (refusal === null) return null;
+  /** @type {Refused | null} */
+  let refused = null;
+  const again = await transact(client, batch, turn, async () => {
+    refused = await copyAllButRefused(client, batch.records, batch.cuts ?? []);
+  });
+  // COMMIT refuses what no single row was refused for: nothing that can be told apart.
+  if (again !== null) throw again;
+  return refused;
+}
+
+/**
+ * @param {import('pg').Client} client
+ * @param {BatchContent} batch
+ * @param {() => Promise<void>} turn
+ * @param {() => Promise<void>} copyRecords
+ * @returns {Promise<unknown>} null: committed; otherwise nothing was stored, because PostgreSQL refuses some records
+ */
+async function transact(client, { rejected, cuts, streams, toDefault }, turn, copyRecords) {
   await client.query('BEGIN');
+  // Positions, cuts and rejected bytes are our own: an error there is never the fault of a record.
+  let storingRecords = true;
   try {
     // Somebody may be making a partition of such a day: COPY would route by what it knew when it began, and fail.
     if (toDefault) await client.query('LOCK TABLE pgsluice.record_default IN ROW EXCLUSIVE MODE');
-    if (records.rows > 0)
-      await copy(client, day === undefined ? 'record' : partitionName('record', day), records);
-    if (rejected.rows > 0) await copy(client, 'reject', rejected);
+    await copyRecords();
+    storingRecords = false;
+    if (rejected.rows > 0) await copyIn(client, 'reject', rejected.bytes());
     if (cuts && cuts.length > 0) await insertCuts(client, cuts);
     await turn();
+    await client.query(`SET LOCAL idle_in_transaction_session_timeout = ${IDLE_WITH_ROWS_MAX_MS}`);
     await advance(client, streams);
+    storingRecords = true; // constraints that were deferred
+    const { command } = await client.query('COMMIT');
+    // PostgreSQL ends a transaction that had failed without an error.
+    if (command !== 'COMMIT') throw new Error(`COMMIT was answered with ${command}`);
+    return null;
   } catch (error) {
-    await client.query('ROLLBACK').catch(() => {});
+    const { code } = /** @type {{ code?: string }} */ (error);
+    // Without a SQLSTATE the connection is gone; it is not waited for again.
+    if (code !== undefined) await client.query('ROLLBACK').catch(() => {});
+    if (storingRecords && isRefusal(error)) return error;
     throw error;
   }
-  await client.query('COMMIT');
-}
-
-/** @param {import('pg').Client} client @param {string} table @param {CopyBuffer} rows */
-function copy(client, table, rows) {
-  return new Promise((resolve, reject) => {
-    const stream = client.query(copyFrom(`COPY pgsluice.${table} FROM STDIN (FORMAT binary)`));
-    stream.on('error', reject);
-    stream.on('finish', () => resolve(undefined));
-    stream.write(COPY_HEADER);
-    stream.write(rows.buffer.subarray(0, rows.length));
-    stream.end(COPY_TRAILER);
-  });
 }
 
 /** @param {import('pg').Client} client @param {CutRecord[]} cuts a few: each stands for a huge record */
@@ -101,7 +145,8 @@ async function advance(client, streams) {
              FROM unnest($1::int[], $2::bigint[], $3::bool[], $4::int[], $5::int[], $6::text[],
                          $7::bigint[], $8::bigint[])
                   AS v(stream_id, epoch, begun, next_file_no, open_file_no, found_prefix, lost_bytes, lost_events)
-            WHERE s.stream_id = v.stream_id AND s.epoch = v.epoch`,
+            WHERE s.stream_id = v.stream_id AND s.epoch = v.epoch
+        RETURNING s.stream_id`,
     values: [
       ids,
       advances.map(a => a.epoch),
@@ -114,9 +159,10 @@ async function advance(client, streams) {
     ],
   });
   if (moved.rowCount !== ids.length) {
-    throw new PgsluiceError(
-      'FENCED',
-      `${ids.length - (moved.rowCount ?? 0)} of ${ids.length} streams of a batch were assigned to another worker: nothing of the batch was stored`,
+    const ours = new Set(moved.rows.map(row => row.stream_id));
+    throw new FencedError(
+      ids.filter(id => !ours.has(id)),
+      ids.length,
     );
   }
   const files = ids.flatMap((id, index) =>

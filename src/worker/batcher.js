@@ -7,20 +7,29 @@
  * and committed strictly in order, so there is never a hole before a position. While all are on their way and the
  * next is full, `full` is true and readers pause: memory holds PIPELINE + 1 batches, never more.
  * With a redactor, secrets are taken out of rows as they come, at the latest when their batch is closed.
- * After a failure nothing in memory is trusted: all batches are dropped and onFailure makes every stream resume from
- * its committed position.
+ * Rows that PostgreSQL refuses go to the rejected bytes; rows of a stream that belongs to somebody else are taken out.
+ * After any other failure nothing in memory is trusted: all batches are dropped and onFailure makes every stream resume
+ * from its committed position; the next batches go one at a time.
  */
 import { CopyBuffer } from '../codec/copy-buffer.js';
 import { encodeRejected } from '../codec/copy-rejected.js';
-import { commitBatch } from '../storage/batch.js';
+import { dropStreams } from '../codec/copy-rows.js';
+import { commitBatch, FencedError } from '../storage/batch.js';
+import { cutConnection, endConnection } from '../storage/connect.js';
 import { NeededPartitions } from './needed-partitions.js';
 
 /** @typedef {import('./stream.js').Stream} Stream */
 /** @typedef {import('../storage/batch.js').StreamAdvance} StreamAdvance */
+/** @typedef {import('../storage/batch.js').Refused} Refused */
+/** @typedef {import('./stream.js').Counts} Counts */
+/** @typedef {Map<Stream, { advance: StreamAdvance, stored: Counts }>} Advances */
 
 // One backend copies slower than a worker parses, and waits for the disk at every commit. Measured on 2 cores, seconds
 // for 379 MB: 1: 5.2, 2: 3.8, 3: 3.6, 4: 3.4.
 const PIPELINE = 4;
+// After a failure, so many batches are committed one at a time. With somebody's unique index two batches that run side by
+// side can wait for each other where PostgreSQL cannot see it, until lock_timeout ends one.
+const SINGLE_FILE_BATCHES = 64;
 const QUIET_MS = 50; // a follower that is behind sends more within a few milliseconds
 const CHUNK_SLACK_BYTES = 1024 * 1024; // a batch is closed after the chunk that filled it
 const REJECTED_BYTES = 64 * 1024;
@@ -45,6 +54,18 @@ class Batch {
     return this.records.length + this.rejected.length;
   }
 
+  /** Of any owner that the stream had. @param {number} streamId */
+  holds(streamId) {
+    return [...this.streams].some(stream => stream.streamId === streamId);
+  }
+
+  /** @param {ReadonlySet<number>} streamIds */
+  drop(streamIds) {
+    dropStreams(this.records, streamIds);
+    dropStreams(this.rejected, streamIds);
+    this.cuts = this.cuts.filter(({ streamId }) => !streamIds.has(streamId));
+  }
+
   clear() {
     this.records.reset();
     this.rejected.reset();
@@ -61,6 +82,8 @@ export class Batcher {
   #redactor;
   #onRoom;
   #onFailure;
+  #onRefused;
+  #onFenced;
   /** filling @type {Batch} */
   #batch;
   /** empty @type {Batch[]} */
@@ -68,7 +91,9 @@ export class Batcher {
   /** on their way, the oldest first @type {{ batch: Batch, done: Promise<void> }[]} */
   #closed = [];
   /** connections that are not in use @type {import('pg').Client[]} */
-  #clients = [];
+  #idle = [];
+  /** connections that are @type {Set<import('pg').Client>} */
+  #busy = new Set();
   /** raised by a failure: what began before it ends in nothing */
   #generation = 0;
   /** @type {NodeJS.Timeout | null} */
@@ -78,8 +103,12 @@ export class Batcher {
   /** the delay has passed, or somebody waits: close the batch as soon as there is a place for it */
   #due = false;
   #partitions = new NeededPartitions();
+  /** batches to be committed one at a time */
+  #singleFile = 0;
 
   totals = { batches: 0, records: 0, rejected: 0, bytes: 0, commitSeconds: 0, failures: 0 };
+  /** why the last batch was not stored, until one is @type {{ error: unknown, at: number } | null} */
+  failure = null;
 
   /**
    * @param {object} options
@@ -88,13 +117,17 @@ export class Batcher {
    * @param {import('../codec/redact.js').Redactor | null} options.redactor null: everything is stored as it is
    * @param {() => void} options.onRoom there is room again after `full`
    * @param {(error: unknown) => void} options.onFailure everything uncommitted was dropped
+   * @param {(refused: Refused) => void} options.onRefused records of a batch went to the rejected bytes
+   * @param {(stream: Stream, error: FencedError) => void} options.onFenced what was uncommitted of it was dropped
    */
-  constructor({ settings, connect, redactor, onRoom, onFailure }) {
+  constructor({ settings, connect, redactor, onRoom, onFailure, onRefused, onFenced }) {
     this.#settings = settings;
     this.#connect = connect;
     this.#redactor = redactor;
     this.#onRoom = onRoom;
     this.#onFailure = onFailure;
+    this.#onRefused = onRefused;
+    this.#onFenced = onFenced;
     this.#quiet = setTimeout(() => {
       if (this.#closed.length === 0) this.flush();
     }, QUIET_MS);
@@ -117,7 +150,11 @@ export class Batcher {
 
   /** True while the next batch is full and there is no place for it. */
   get full() {
-    return this.#spare.length === 0 && this.#batch.bytes >= this.#settings.maxBatchBytes;
+    return !this.#hasPlace && this.#batch.bytes >= this.#settings.maxBatchBytes;
+  }
+
+  get #hasPlace() {
+    return this.#singleFile > 0 ? this.#closed.length === 0 : this.#spare.length > 0;
   }
 
   /** Rows in the batch that is filling. */
@@ -156,13 +193,13 @@ export class Batcher {
   }
 
   /**
-   * Resolves when nothing of the stream is uncommitted any more: stored, or dropped with its batch.
+   * Resolves when nothing of the stream is uncommitted any more, whoever read it: stored, or dropped with its batch.
    * @param {Stream} stream that reads nothing meanwhile
    */
-  async drain(stream) {
+  async drain({ streamId }) {
     for (;;) {
-      if (this.#batch.streams.has(stream)) this.flush();
-      else if (!this.#closed.some(({ batch }) => batch.streams.has(stream))) return;
+      if (this.#batch.holds(streamId)) this.flush();
+      else if (!this.#closed.some(({ batch }) => batch.holds(streamId))) return;
       await this.#closed.at(-1)?.done;
     }
   }
@@ -178,12 +215,13 @@ export class Batcher {
   async close() {
     if (this.#timer) clearTimeout(this.#timer);
     clearTimeout(this.#quiet);
-    await Promise.all(this.#clients.map(client => client.end().catch(() => {})));
+    await Promise.all(this.#idle.map(endConnection));
   }
 
   #closeBatch() {
-    const next = this.#batch.streams.size > 0 ? this.#spare.pop() : undefined;
+    const next = this.#batch.streams.size > 0 && this.#hasPlace ? this.#spare.pop() : undefined;
     if (!next) return;
+    if (this.#singleFile > 0) this.#singleFile -= 1;
     this.#stopTimer();
     this.#redact();
     const batch = this.#batch;
@@ -194,10 +232,12 @@ export class Batcher {
     const generation = this.#generation;
     const previous = this.#closed.at(-1)?.done ?? Promise.resolve();
     const done = this.#commit(batch, advances, previous).then(
-      () => {
-        if (generation === this.#generation) this.#committed(batch, advances);
+      ({ refused, fenced }) => {
+        if (generation === this.#generation) this.#committed(batch, advances, refused, fenced);
       },
-      error => {
+      async error => {
+        // What the batches before store is stored, and counted.
+        await previous;
         if (generation === this.#generation) this.#failed(error);
       },
     );
@@ -214,61 +254,89 @@ export class Batcher {
 
   /**
    * @param {Batch} batch
-   * @param {Map<Stream, { advance: StreamAdvance }>} advances
+   * @param {Advances} advances those of fenced streams are taken out
    * @param {Promise<void>} previous fulfilled when the batch before has been dealt with
+   * @returns {Promise<{ refused: Refused | null, fenced: FencedError | null }>}
    */
   async #commit(batch, advances, previous) {
     const generation = this.#generation;
+    const turn = async () => {
+      await previous;
+      if (generation !== this.#generation) throw new Error('the batch before was not stored');
+    };
     const partitions = this.#partitions.takeTurn();
-    const client = await this.#client().catch(error => {
-      partitions.done();
-      throw error;
-    });
+    /** @type {import('pg').Client | null} */
+    let client = null;
     try {
+      client = this.#idle.pop() ?? (await this.#connect());
+      this.#busy.add(client);
       await partitions.before;
+      if (generation !== this.#generation) throw new Error('the batch before was not stored');
       const where = await this.#partitions.ensure(client, {
         days: batch.days,
         rejected: batch.rejected.rows > 0,
       });
       partitions.done();
       const started = performance.now();
-      const streams = new Map([...advances].map(([stream, { advance }]) => [stream.streamId, advance]));
-      await commitBatch(
-        client,
-        { records: batch.records, rejected: batch.rejected, cuts: batch.cuts, streams, ...where },
-        async () => {
-          await previous;
-          if (generation !== this.#generation) throw new Error('the batch before was not stored');
-        },
-      );
+      /** @type {FencedError | null} */
+      let fenced = null;
+      /** @type {Refused | null} */
+      let refused = null;
+      while (advances.size > 0) {
+        const streams = new Map([...advances].map(([stream, { advance }]) => [stream.streamId, advance]));
+        const { records, rejected, cuts } = batch;
+        try {
+          refused = await commitBatch(client, { records, rejected, cuts, streams, ...where }, turn);
+          break;
+        } catch (error) {
+          if (!(error instanceof FencedError)) throw error;
+          fenced = error;
+          // An epoch that is gone never comes back: the others' records go on without these.
+          const gone = new Set(error.streamIds);
+          for (const stream of advances.keys()) if (gone.has(stream.streamId)) advances.delete(stream);
+          batch.drop(gone);
+        }
+      }
       this.totals.commitSeconds += (performance.now() - started) / 1000;
+      this.#idle.push(client);
+      return { refused, fenced };
     } catch (error) {
       partitions.done();
-      // A connection that failed in the middle of a COPY is not used again.
-      client.end().catch(() => {});
+      // A connection that failed in the middle of a COPY is not used again, and what it still sends is of no use.
+      if (client) cutConnection(client);
       throw error;
+    } finally {
+      if (client) this.#busy.delete(client);
     }
-    this.#clients.push(client);
   }
 
-  /** @returns {Promise<import('pg').Client>} */
-  async #client() {
-    return this.#clients.pop() ?? this.#connect();
-  }
-
-  /** @param {Batch} batch the oldest of those on their way @param {Map<Stream, { stored: import('./stream.js').Counts }>} advances */
-  #committed(batch, advances) {
+  /**
+   * @param {Batch} batch the oldest of those on their way
+   * @param {Advances} advances
+   * @param {Refused | null} refused
+   * @param {FencedError | null} fenced
+   */
+  #committed(batch, advances, refused, fenced) {
     const wasFull = this.full;
     this.#closed.shift();
+    const refusedRows = [...(refused?.rows.values() ?? [])].reduce((sum, rows) => sum + rows, 0);
+    this.failure = null;
     this.totals.batches += 1;
-    this.totals.records += batch.records.rows;
-    this.totals.rejected += batch.rejected.rows;
+    this.totals.records += batch.records.rows - refusedRows;
+    this.totals.rejected += batch.rejected.rows + refusedRows;
     this.totals.bytes += batch.bytes;
-    for (const [stream, { stored }] of advances) stream.committed(stored);
+    for (const [stream, { stored }] of advances) {
+      const { records, rejected, ...lost } = stored;
+      const mine = refused?.rows.get(stream.streamId) ?? 0;
+      stream.committed({ records: records - mine, rejected: rejected + mine, ...lost });
+    }
+    const gone = [...batch.streams].filter(stream => !advances.has(stream));
     batch.clear();
     this.#spare.push(batch);
     if (this.#due || this.#batch.bytes >= this.#settings.maxBatchBytes) this.#closeBatch();
     else if (this.#batch.streams.size > 0) this.#quiet.refresh();
+    if (refused) this.#onRefused(refused);
+    if (fenced) for (const stream of gone) this.#onFenced(stream, fenced);
     if (wasFull) this.#onRoom();
   }
 
@@ -276,14 +344,15 @@ export class Batcher {
   #failed(error) {
     this.#generation += 1;
     this.totals.failures += 1;
+    this.failure = { error, at: Date.now() };
+    this.#singleFile = SINGLE_FILE_BATCHES;
     this.#stopTimer();
     this.#partitions.forget();
-    // What ended one connection has most likely ended the others.
-    for (const client of this.#clients) client.end().catch(() => {});
-    this.#clients = [];
+    // What ended one connection has most likely ended the others; those that hang would hold their batches.
+    for (const client of [...this.#idle, ...this.#busy]) cutConnection(client);
+    this.#idle = [];
     // The buffers of batches on their way may still be in use by their sockets: they are left to the collector.
-    this.#spare = [];
-    for (let n = 0; n < PIPELINE; n += 1) this.#spare.push(new Batch(this.#settings.maxBatchBytes));
+    for (const _ of this.#closed) this.#spare.push(new Batch(this.#settings.maxBatchBytes));
     this.#closed = [];
     this.#batch.clear();
     this.#onFailure(error);

@@ -7,8 +7,9 @@ import { monitorEventLoopDelay } from 'node:perf_hooks';
 import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
 import { Redactor } from '../codec/redact.js';
-import { connectStorage, storageError } from '../storage/connect.js';
+import { connectStorage, endConnection, storageError } from '../storage/connect.js';
 import { claimStream } from '../storage/positions.js';
+import { endWhenSilent } from '../storage/silence.js';
 import { loadZones } from '../storage/zones.js';
 import { openFifo } from '../transport/fifo.js';
 import { runLocal } from '../transport/local.js';
@@ -36,9 +37,7 @@ const TICK_MS = 1_000; // status and time limits
 const STORAGE_RETRY_MS = 1_000;
 const DESCRIPTORS = { local: 3, openssh: 1, ssh2: 1 }; // of a stream, by its transport
 const LAST_BYTES_WAIT_MS = 2_000;
-// A worker that is stopped, or whose machine vanished, between its last statement and COMMIT holds the rows of its
-// streams: nobody else could claim them.
-const TRANSACTION_IDLE_MAX_MS = 15_000;
+const FAILURE_SHOWN_MS = 120_000; // longer than the longest back-off of a stream
 
 export class Worker {
   #settings;
@@ -54,7 +53,6 @@ export class Worker {
   /** for claims @type {Promise<import('pg').Client> | null} */
   #client = null;
   #zones = new Map();
-  #storageReady = false;
   #stopping = false;
   #descriptors = new DescriptorBudget();
   #loopDelay = monitorEventLoopDelay({ resolution: 10 });
@@ -73,8 +71,7 @@ export class Worker {
     this.#batcher = new Batcher({
       settings,
       redactor: settings.redact.length > 0 ? new Redactor(settings.redact) : null,
-      connect: () =>
-        connectStorage({ ...settings.storage, idle_in_transaction_session_timeout: TRANSACTION_IDLE_MAX_MS }),
+      connect: () => this.#connect(),
       onRoom: () => {
         for (const stream of this.#streams.values()) stream.resume();
       },
@@ -85,6 +82,14 @@ export class Worker {
           `a batch was not stored, its streams resume from their positions: ${known.message}`,
         );
         for (const stream of this.#streams.values()) stream.reset(known);
+      },
+      onRefused: ({ rows, reason }) => {
+        const count = [...rows.values()].reduce((sum, one) => sum + one, 0);
+        this.#log.warn({ records: count }, `records went to pgsluice.rejected: ${reason}`);
+      },
+      onFenced: (stream, error) => {
+        this.#log.warn({ code: error.code }, error.message);
+        stream.reset(error);
       },
     });
     this.#loopDelay.enable();
@@ -119,6 +124,8 @@ export class Worker {
     for (const stream of this.#streams.values()) stream.stop();
     await this.#batcher.settle();
     await this.#batcher.close();
+    const client = await this.#client?.catch(() => null);
+    if (client) await endConnection(client);
     this.#tick();
   }
 
@@ -127,7 +134,6 @@ export class Worker {
     while (!this.#stopping) {
       try {
         this.#zones = await loadZones(await this.#claimClient());
-        this.#storageReady = true;
         this.#send({ type: 'ready' });
         return;
       } catch (error) {
@@ -137,8 +143,13 @@ export class Worker {
     }
   }
 
+  async #connect() {
+    const { storage } = this.#settings;
+    return endWhenSilent(await connectStorage(storage), storage);
+  }
+
   #claimClient() {
-    this.#client ??= connectStorage(this.#settings.storage).then(client => {
+    this.#client ??= this.#connect().then(client => {
       client.on('end', () => (this.#client = null));
       return client;
     });
@@ -182,11 +193,8 @@ export class Worker {
   /** @param {number} streamId @param {number} epoch */
   async #claim(streamId, epoch) {
     try {
-      const claim = await claimStream(await this.#claimClient(), streamId, epoch);
-      this.#storageReady = true;
-      return claim;
+      return await claimStream(await this.#claimClient(), streamId, epoch);
     } catch (error) {
-      this.#storageReady = false;
       throw storageError(error);
     }
   }
@@ -341,6 +349,13 @@ export class Worker {
     else fifo.handlers.onEnd(error);
   }
 
+  /** Why batches are not stored now. @param {number} now ms since the epoch @returns {string | null} */
+  #storageError(now) {
+    const { failure } = this.#batcher;
+    // Nothing may have come since that could be stored; then it is not known to fail any more.
+    return failure && now - failure.at < FAILURE_SHOWN_MS ? storageError(failure.error).message : null;
+  }
+
   #tick() {
     const now = performance.now();
     for (const stream of this.#streams.values()) stream.tick(now);
@@ -353,7 +368,7 @@ export class Worker {
         rssBytes: process.memoryUsage.rss(),
         cpuSeconds: (user + system) / 1e6,
         loopDelayMs: this.#loopDelay.percentile(99) / 1e6,
-        storageReady: this.#storageReady,
+        storageError: this.#storageError(now),
       },
     });
     this.#loopDelay.reset();

@@ -33,7 +33,7 @@ import { testShells } from './shells.js';
 /** @typedef {{ format?: import('../../src/base/log-format.js').LogFormat, startAt?: 'end' | 'current' | 'start', path?: string, dir?: string }} StreamOptions path: within dir, whose default is a new one */
 
 /** @type {import('../../src/storage/inventory.js').HostFields} */
-const FIELDS = {
+export const LOCAL_HOST = {
   address: 'localhost',
   port: 22,
   username: null,
@@ -74,6 +74,8 @@ export function useShell(name) {
 export class World {
   /** @type {Map<number, StreamStatus>} */
   statuses = new Map();
+  /** batches that were not stored */
+  failures = 0;
   /** @type {Set<number>} */
   released = new Set();
   /** @type {Map<number, Watched>} */
@@ -127,6 +129,7 @@ export class World {
       if (message.fenced && watched?.connected) void watched.connect();
     }
     if (message.type !== 'status') return;
+    this.failures = message.status.totals.failures;
     for (const status of message.status.streams) this.statuses.set(status.streamId, { ...status });
   }
 
@@ -150,11 +153,11 @@ export class World {
       encoding: null,
       encodings: {},
     };
-    const host = await addHost(this.client, name, FIELDS, [stream]);
+    const host = await addHost(this.client, name, LOCAL_HOST, [stream]);
     const watched = new Watched(this, dir, {
       ...stream,
       streamId: host.streams[0]?.streamId ?? 0,
-      host: { hostId: host.hostId, name, hostKeyAlias: '', knownHostsFile: '', ...FIELDS },
+      host: { hostId: host.hostId, name, hostKeyAlias: '', knownHostsFile: '', ...LOCAL_HOST },
       transport: 'local',
       sudoUser: null,
       epoch: 0,

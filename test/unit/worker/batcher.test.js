@@ -36,6 +36,8 @@ for (const [name, work] of /** @type {[string, (sink: RowSink) => void][]} */ ([
       connect: () => new Promise(() => {}), // the batch waits for it
       onRoom: () => {},
       onFailure: () => {},
+      onRefused: () => {},
+      onFenced: () => {},
     });
     const { rows } = batcher.sink;
     try {

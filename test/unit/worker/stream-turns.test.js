@@ -15,6 +15,8 @@ test('after a share of a turn its source pauses until all others had theirs', as
     connect: () => Promise.reject(new Error('nothing is committed here')),
     onRoom: () => {},
     onFailure: () => {},
+    onRefused: () => {},
+    onFenced: () => {},
   });
   /** @type {string[]} */
   const calls = [];
