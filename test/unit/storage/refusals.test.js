@@ -9,8 +9,12 @@ test('only what the data are at fault for is a refusal', () => {
     ['28000', '58030', 'P0002', 'P0004', 'XX000', 'F0000', '2F005', 'ECONNRESET', 'EPIPE', 'FENCED', ''],
   ].flat();
   assert.deepEqual(
-    [...refusals, ...others].filter(code => isRefusal(Object.assign(new Error('x'), { code }))),
+    [...refusals, ...others].filter(code =>
+      isRefusal(Object.assign(new Error('x'), { code, constraint: 'somebody_s' })),
+    ),
     refusals,
   );
+  // "violates partition constraint": the partition was made while the COPY ran.
+  assert.equal(isRefusal(Object.assign(new Error('x'), { code: '23514' })), false);
   assert.equal(isRefusal(new Error('the connection ended')), false);
 });
