@@ -9,7 +9,13 @@ import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
 import { Backoff } from '../base/backoff.js';
 import { PgsluiceError } from '../base/errors.js';
-import { connectStorage, cutConnection, endConnection, openStorage, storageError } from '../storage/connect.js';
+import {
+  connectStorage,
+  cutConnection,
+  endConnection,
+  openStorage,
+  storageError,
+} from '../storage/connect.js';
 import { CHANNEL } from '../storage/inventory.js';
 import { migrate } from '../storage/migrate.js';
 import { maintainPartitions } from '../storage/partitions.js';
