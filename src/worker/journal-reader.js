@@ -60,8 +60,8 @@ export class JournalReader {
       onPiece: (entry, bytes) => {
         status.bytes += bytes.length;
         store(sink => {
-          // Better than the time of arrival: when the journal got it.
-          sink.receivedAtMs = entry.timeMs;
+          // Better than the time of arrival: when the journal got it. Of a piece it may not be known yet.
+          if (!Number.isNaN(entry.timeMs)) sink.receivedAtMs = entry.timeMs;
           file.piece(entry, bytes, sink);
         });
         this.#advance();
