@@ -78,7 +78,7 @@ test('config check and print', async t => {
   assert.equal((await run('config', 'check')).stdout, `ok: ${config}\n`);
   const printed = await run('config', 'print');
   const { http } = parse(printed.stdout);
-  assert.equal(JSON.stringify(http), '{"listen":"none"}');
+  assert.equal(JSON.stringify(http), '{"listen":"none","auth_file":"","tls_cert_file":"","tls_key_file":""}');
   const object = await json('config', 'print');
   assert.equal(object.file, config);
   assert.equal(object.config.http.listen, 'none');
