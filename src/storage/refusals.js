@@ -20,7 +20,7 @@ import { copyIn } from './copy-in.js';
 // Data exception, integrity constraint violation (somebody's CHECK or unique index), program limit exceeded (a value too
 // large for somebody's index), and what somebody's trigger raised. A full disk, a lock, a missing privilege are not.
 const DATA_FAULT = /^(?:22|23|54)...$|^P0001$/;
-const CHECK_VIOLATION = '23514';
+const PARTITION_CHECK = 'ExecPartitionCheckEmitError'; // of execMain.c: its SQLSTATE is 23514, as of any CHECK
 const REJECTED_BYTES = 64 * 1024; // then they are sent
 const MESSAGE_MAX = 1000; // characters of PostgreSQL's message
 
@@ -29,9 +29,9 @@ const MESSAGE_MAX = 1000; // characters of PostgreSQL's message
  * @returns {boolean} whether the data are at fault: they would be refused again
  */
 export function isRefusal(error) {
-  const { code, constraint } = /** @type {{ code?: unknown, constraint?: unknown }} */ (error);
-  // A partition that is attached while a COPY runs refuses its rows, too: by no constraint that has a name.
-  if (code === CHECK_VIOLATION && constraint === undefined) return false;
+  const { code, routine } = /** @type {{ code?: unknown, routine?: unknown }} */ (error);
+  // A partition that is attached while a COPY runs makes rows wrong for the one that they were routed to.
+  if (routine === PARTITION_CHECK) return false;
   return typeof code === 'string' && DATA_FAULT.test(code);
 }
 
