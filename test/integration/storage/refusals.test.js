@@ -20,7 +20,7 @@ const FAULTS = `
     BEGIN
       IF NEW.message LIKE '%raise%' THEN RAISE EXCEPTION 'not this one: %', NEW.message; END IF;
       IF NEW.message LIKE '%divide%' THEN PERFORM 1 / 0; END IF;
-      IF NEW.message LIKE '%slow%' AND EXISTS (SELECT FROM fault WHERE code = 'sleep') THEN PERFORM pg_sleep(60); END IF;
+      IF NEW.message LIKE '%slow%' AND EXISTS (SELECT FROM fault WHERE code = 'sleep') THEN PERFORM pg_sleep(10); END IF;
       FOR fault IN SELECT code FROM fault WHERE code <> 'sleep' LOOP
         RAISE EXCEPTION 'the storage has a fault' USING ERRCODE = fault;
       END LOOP;
