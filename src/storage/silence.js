@@ -44,7 +44,7 @@ export async function endWhenSilent(
     const state = await stateOf(session, options, askMaxMs, () => last && socket.bytesRead === bytesRead);
     asking = false;
     if (socket.bytesRead !== bytesRead) periods = 0;
-    else if (state === 'unreachable' || (state === 'waits' && last)) {
+    else if (state === 'unreachable' || state === 'gone' || (state === 'waits' && last)) {
       socket.destroy(new Error(`no answer for ${Math.round((periods * silentMs) / 1000)} s`));
       return;
     }
@@ -66,7 +66,7 @@ export async function endWhenSilent(
  * @param {import('pg').ClientConfig} options
  * @param {number} maxMs
  * @param {() => boolean} isLast whether the session is to be ended when it waits
- * @returns {Promise<'unreachable' | 'busy' | 'waits'>} waits: for us, or it is gone there
+ * @returns {Promise<'unreachable' | 'busy' | 'waits' | 'gone'>} waits: for us; gone: there is no such session any more
  */
 async function stateOf(session, options, maxMs, isLast) {
   /** @type {import('pg').Client | null} */
@@ -91,8 +91,8 @@ async function stateOf(session, options, maxMs, isLast) {
         which,
       );
       if (rows[0]?.busy) return 'busy';
-      if (rows.length > 0 && isLast())
-        await asker.query(`SELECT pg_terminate_backend(pid) ${THE_SESSION}`, which);
+      if (rows.length === 0 && session !== null) return 'gone';
+      if (isLast()) await asker.query(`SELECT pg_terminate_backend(pid) ${THE_SESSION}`, which);
       return 'waits';
     } finally {
       cutConnection(asker);
@@ -100,5 +100,5 @@ async function stateOf(session, options, maxMs, isLast) {
   });
   const state = await Promise.race([asked.catch(() => 'unreachable'), limit]);
   clearTimeout(timer);
-  return /** @type {'unreachable' | 'busy' | 'waits'} */ (state);
+  return /** @type {'unreachable' | 'busy' | 'waits' | 'gone'} */ (state);
 }

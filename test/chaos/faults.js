@@ -26,9 +26,9 @@ const longMs = (/** @type {Random} */ random) => random.pick([1_000, 3_000, 8_00
 const PROCESSES = {
   worker: (/** @type {string} */ command) => command.includes('/src/worker/main.js'),
   sshproxy: (/** @type {string} */ command) => command.includes('/src/sshproxy/main.js'),
-  // ssh -M holds the connection; a mux process is one session of it.
-  ssh_master: (/** @type {string} */ command) => /^\S*ssh .*-M/.test(command) || / \[mux\]/.test(command),
-  ssh_mux: (/** @type {string} */ command) => /^\S*ssh /.test(command) && !/ -M| \[mux\]/.test(command),
+  // As system-ssh starts them: the process that holds the connection, and one for each session of it.
+  ssh_master: (/** @type {string} */ command) => /^\S*ssh -F \S+ -N /.test(command),
+  ssh_mux: (/** @type {string} */ command) => /^\S*ssh -F \S+ -E /.test(command),
   follower: (/** @type {string} */ command) => command.includes('pgsluice-follower'),
 };
 
