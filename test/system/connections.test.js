@@ -164,8 +164,13 @@ describe('connections', () => {
       const more = ['b', 'c', 'd'].flatMap(name => ['--log', join(logs, name)]);
       await daemon.addHost(transport, { log: logs, server: sshd, transport, more });
     }
-    for (const name of TRANSPORTS)
-      await until(async () => (await stream(daemon, name))?.error?.code === 'SSH_AUTH_REFUSED', name);
+    // One of its streams tries, and hears it.
+    for (const name of TRANSPORTS) {
+      await until(async () => {
+        const host = (await daemon.status()).hosts.find(each => each.name === name);
+        return host?.streams.some(({ error }) => error?.code === 'SSH_AUTH_REFUSED');
+      }, name);
+    }
     const before = sshd.connections();
     // The first attempt of each host, and for all its streams none for the next 24 s.
     assert.equal(before, TRANSPORTS.length);
