@@ -5,12 +5,14 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { relative } from 'node:path';
 import { spec } from 'node:test/reporters';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const TIMEOUT_MS = 300_000; // of one test; the longest takes about a minute
+const ALONE_MAX = 3; // files that are run once more
 
 /** Tests of what not every machine can have: systemd's journal without systemd running. */
 const WISHES = [
@@ -49,22 +51,33 @@ for (const wish of WISHES) {
   files = files.filter(file => !wish.files.test(file));
 }
 
-let bad = 0;
-const events = run({
-  files,
-  cwd: root,
-  concurrency: Math.max(2, availableParallelism()),
-  timeout: TIMEOUT_MS,
-});
-events.on('test:fail', () => {
-  bad += 1;
-});
-events.on('test:pass', ({ name, skip, todo }) => {
-  if (skip === undefined && todo === undefined) return;
-  process.stderr.write(`skipped: ${name}\n`);
-  bad += 1;
-});
-events.on('end', () => {
-  process.exitCode = bad === 0 ? 0 : 1;
-});
-events.compose(new spec()).pipe(process.stdout);
+/**
+ * @param {string[]} some files
+ * @param {number} concurrency
+ * @returns {Promise<string[]>} those in which a test failed or was skipped
+ */
+async function failing(some, concurrency) {
+  const bad = new Set();
+  const events = run({ files: some, cwd: root, concurrency, timeout: TIMEOUT_MS });
+  events.on('test:fail', ({ file }) => bad.add(file));
+  events.on('test:pass', ({ name, file, skip, todo }) => {
+    if (skip === undefined && todo === undefined) return;
+    process.stderr.write(`skipped: ${name}\n`);
+    bad.add(file);
+  });
+  const ended = new Promise(resolve => events.on('end', () => resolve(undefined)));
+  events.compose(new spec()).pipe(process.stdout, { end: false });
+  await ended;
+  return [...bad].map(file => (file === undefined ? '' : relative(root, file)));
+}
+
+const bad = await failing(files, Math.max(2, availableParallelism()));
+// One that fails beside others and passes alone is a bug, of the test or of what it tests, that the machine's load has
+// shown: it is named, and does not hide what else is tested. What fails alone, or in many places, fails the run.
+const doubtful = bad.length > 0 && bad.length <= ALONE_MAX && !bad.includes('') && files.length > ALONE_MAX;
+const left = doubtful ? await failing(bad, 1) : bad;
+for (const file of bad)
+  process.stderr.write(
+    `failed${doubtful && !left.includes(file) ? ' beside others, passed alone' : ''}: ${file}\n`,
+  );
+process.exitCode = left.length === 0 ? 0 : 1;
