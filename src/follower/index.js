@@ -78,7 +78,7 @@ export function isUserName(name) {
 
 /** @param {string} line */
 function assertOneLine(line) {
-  // eslint-disable-next-line no-control-regex -- control characters are what is looked for
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
   if (/[\u0000-\u001f\u007f]/.test(line)) {
     throw new PgsluiceError('USAGE', `a path may not contain control characters: ${JSON.stringify(line)}`);
   }

@@ -54,10 +54,16 @@ export async function endWhenSilent(
   // It also sees whether bytes that are to be sent become fewer.
   socket.setTimeout(silentMs);
   socket.on('timeout', () => void onSilence());
-  const { rows } = await client.query(
-    'SELECT pid, backend_start::text AS started FROM pg_catalog.pg_stat_activity WHERE pid = pg_backend_pid()',
-  );
-  session = rows[0] ?? null;
+  try {
+    const { rows } = await client.query(
+      'SELECT pid, backend_start::text AS started FROM pg_catalog.pg_stat_activity WHERE pid = pg_backend_pid()',
+    );
+    session = rows[0] ?? null;
+  } catch (error) {
+    // Nobody else has it yet.
+    cutConnection(client);
+    throw error;
+  }
   return client;
 }
 
