@@ -16,6 +16,7 @@ import { GrowingHash } from './cut-record.js';
 import { LineMatcher } from './line-matcher.js';
 import { LineWindow } from './line-window.js';
 import { PrefixSearch } from './prefix-search.js';
+import { RecordRelease } from './record-release.js';
 import { RecordWriter } from './record-writer.js';
 import { CSVLOG, JSONLOG, MESSAGE, TEXT, WaitingRecords } from './waiting-records.js';
 
@@ -30,7 +31,6 @@ const TAB = 0x09;
 const WINDOW_BYTES = 64 * 1024;
 /** Bounds memory, and what is read again after a restart. */
 const MAX_WAITING_BYTES = 1024 * 1024;
-const MAX_WAITING_RECORDS = 16_384;
 /** What a line is, is told by so much of it: names and host names are shorter. */
 const HEAD_BYTES = 8192;
 /** Pieces are no longer than this, as a rule. */
@@ -49,7 +49,6 @@ const CUT = 3;
 
 export class LineParser {
   #maxRecordBytes;
-  #maxWaitingBytes;
   #format;
   #matcher;
   #search;
@@ -62,7 +61,7 @@ export class LineParser {
   /** file offset of the line, or of the csvlog row, that comes next; up to where its end was looked for */
   #at;
   #searched;
-  #recordOffset;
+  #release;
   /** number of the record that the last line belongs to, if a line with a TAB may follow */
   #current = NO_RECORD;
   /** file offset of a line that begins like a csvlog row but is none, and why it is rejected */
@@ -92,7 +91,6 @@ export class LineParser {
   }) {
     this.#maxRecordBytes = maxRecordBytes;
     const keptBytes = Math.min(maxRejectedBytes, maxRecordBytes);
-    this.#maxWaitingBytes = maxWaitingBytes;
     this.#format = format;
     this.#matcher = new LineMatcher(prefixes);
     this.#search = new PrefixSearch(prefixes);
@@ -100,19 +98,19 @@ export class LineParser {
     const usualBytes = maxRecordBytes + maxWaitingBytes + PIECE_BYTES;
     this.#window = new LineWindow(offset, format !== 'jsonlog', usualBytes);
     this.#records = new WaitingRecords(windowBytes);
+    const parts = { records: this.#records, writer: this.#writer, window: this.#window };
+    this.#release = new RecordRelease(parts, { offset, maxWaitingBytes });
     this.#cut = new CutMode(
       {
+        ...parts,
         context,
-        window: this.#window,
         matcher: this.#matcher,
-        records: this.#records,
         scanner: this.#scanner,
-        writer: this.#writer,
         hash: this.#hash,
       },
       { maxRecordBytes, keptBytes, headBytes: HEAD_BYTES },
     );
-    this.#at = this.#searched = this.#recordOffset = offset;
+    this.#at = this.#searched = offset;
   }
 
   /** @returns {number} the file offset of the next byte for write() */
@@ -122,12 +120,12 @@ export class LineParser {
 
   /** @returns {number} what to commit: all before it is stored or rejected, nothing of what comes after */
   get recordOffset() {
-    return this.#recordOffset;
+    return this.#release.recordOffset;
   }
 
   /** @returns {number} bytes in between */
   get pendingBytes() {
-    return this.#window.end - this.#recordOffset;
+    return this.#window.end - this.#release.recordOffset;
   }
 
   /** @returns {number} the latest log_time stored, milliseconds since 1970; -Infinity before the first row */
@@ -137,7 +135,7 @@ export class LineParser {
 
   /** @returns {Uint8Array} the last bytes before recordOffset, at most TAIL_BYTES; fewer where they are not at hand */
   get tail() {
-    const end = this.#recordOffset - this.#window.base;
+    const end = this.#release.recordOffset - this.#window.base;
     return this.#window.bytes.subarray(Math.max(0, end - TAIL_BYTES), Math.max(0, end));
   }
 
@@ -146,12 +144,12 @@ export class LineParser {
    * @param {RowSink} out
    */
   write(chunk, out) {
-    const needed = this.#mode === CUT ? this.#at : this.#recordOffset;
+    const needed = this.#mode === CUT ? this.#at : this.#release.recordOffset;
     this.#window.append(chunk, needed - TAIL_BYTES);
     this.#writer.begin();
     this.#parse(out, false, false);
     this.#followGrowing(chunk.length);
-    this.#window.trim((this.#mode === CUT ? this.#at : this.#recordOffset) - TAIL_BYTES);
+    this.#window.trim((this.#mode === CUT ? this.#at : this.#release.recordOffset) - TAIL_BYTES);
   }
 
   /**
@@ -256,7 +254,7 @@ export class LineParser {
           this.#completeAll(out);
           this.#writer.reject(bytes.subarray(at, next), base + at, next - at, this.#notCsvlogReason, out);
           at = next;
-          this.#recordOffset = base + at;
+          this.#release.recordOffset = base + at;
           if (at < length) lineEnd = bytes.indexOf(LF, at);
           continue;
         }
@@ -270,7 +268,7 @@ export class LineParser {
       if (at < length) lineEnd = bytes.indexOf(LF, at);
     }
     this.#at = base + at;
-    this.#advance(base + at, out);
+    this.#release.advance(base + at, out);
   }
 
   /**
@@ -290,7 +288,7 @@ export class LineParser {
     const open = records.openOf(process, start);
     if (open !== NO_RECORD) {
       const slot = records.openSlot(open);
-      if (part > records.lastPart[slot] && this.#keepsWaiting(slot, start, out)) {
+      if (part > records.lastPart[slot] && this.#release.keepsWaiting(slot, start, out)) {
         const tooLong = records.bytes[slot] + next - at > this.#maxRecordBytes;
         if (!tooLong || this.#isAlone(slot, start, out)) {
           records.addPart(slot, part, base + matcher.textAt, base + lineEnd, base + next, next - at);
@@ -301,8 +299,8 @@ export class LineParser {
       }
       records.complete(open);
     }
-    this.#advance(start, out);
-    this.#limitWaiting(start, out);
+    this.#release.advance(start, out);
+    this.#release.limit(start, out);
     this.#pushMessage(at, lineEnd, next, process);
   }
 
@@ -337,14 +335,14 @@ export class LineParser {
     const records = this.#records;
     this.#current = NO_RECORD;
     if (records.count > 0) {
-      this.#advance(base + at, out);
-      this.#limitWaiting(base + at, out);
+      this.#release.advance(base + at, out);
+      this.#release.limit(base + at, out);
     }
     if (records.count > 0) {
       records.push(kind, base + at, base + next);
     } else {
       this.#writer.writeLines(kind, this.#window, at, next, out);
-      this.#recordOffset = base + next;
+      this.#release.recordOffset = base + next;
     }
   }
 
@@ -444,21 +442,15 @@ export class LineParser {
   }
 
   /**
-   * Completes and releases all records but one; that one too if others lie within it.
+   * As RecordRelease.isAlone().
    * @param {number} slot
-   * @param {number} at file offset of a line that may belong to it
+   * @param {number} at
    * @param {RowSink} out
-   * @returns {boolean} whether it is open, and the only one, and all bytes from its start to `at` are its own
    */
   #isAlone(slot, at, out) {
-    const records = this.#records;
-    if (!this.#records.isContiguous(slot, at)) {
-      this.#completeAll(out);
-      return false;
-    }
-    records.completeAll(records.lastNumber());
-    this.#advance(at, out);
-    return true;
+    const isAlone = this.#release.isAlone(slot, at, out);
+    if (!isAlone) this.#current = NO_RECORD;
+    return isAlone;
   }
 
   /**
@@ -489,7 +481,7 @@ export class LineParser {
     this.#cut.finish(out);
     this.#mode = LINES;
     this.#current = NO_RECORD;
-    this.#recordOffset = this.#searched = this.#at;
+    this.#release.recordOffset = this.#searched = this.#at;
   }
 
   /**
@@ -498,7 +490,7 @@ export class LineParser {
    */
   #followGrowing(newBytes) {
     const { bytes, base, end } = this.#window;
-    if (end - this.#recordOffset <= this.#maxRecordBytes / 2) return;
+    if (end - this.#release.recordOffset <= this.#maxRecordBytes / 2) return;
     // While a prefix is looked for the window holds lines that belong to other records.
     if (this.#mode === CUT || this.#mode === SEARCH) return;
     const records = this.#records;
@@ -520,56 +512,10 @@ export class LineParser {
     if (known - start > this.#maxRecordBytes / 2) this.#hash.follow(start, known, bytes, base, newBytes);
   }
 
-  /**
-   * Keeps what waits within its limits before a label is added to a record.
-   * @param {number} slot
-   * @param {number} at file offset of the line
-   * @param {RowSink} out
-   * @returns {boolean} whether the record is still open
-   */
-  #keepsWaiting(slot, at, out) {
-    const records = this.#records;
-    // Otherwise it would depend on when this was last done, that is on how the bytes were cut.
-    this.#advance(at, out);
-    if (at - this.#recordOffset - records.bytes[slot] <= this.#maxWaitingBytes) return true;
-    return this.#isAlone(slot, at, out);
-  }
-
-  /**
-   * The same before a record begins.
-   * @param {number} at file offset of its first line
-   * @param {RowSink} out
-   */
-  #limitWaiting(at, out) {
-    if (at - this.#recordOffset > this.#maxWaitingBytes || this.#records.count >= MAX_WAITING_RECORDS)
-      this.#completeAll(out);
-  }
-
   /** @param {RowSink} out */
   #completeAll(out) {
-    this.#records.completeAll();
+    this.#release.completeAll(this.#at, out);
     this.#current = NO_RECORD;
-    this.#advance(this.#at, out);
-  }
-
-  /**
-   * Releases what may be released.
-   * @param {number} at file offset up to which all lines belong to records
-   * @param {RowSink} out
-   */
-  #advance(at, out) {
-    const records = this.#records;
-    if (records.count === 0) {
-      if (at > this.#recordOffset) this.#recordOffset = at;
-      return;
-    }
-    const releasable = records.releasable(at);
-    if (releasable === 0) return;
-    for (let index = 0; index < releasable; index += 1) {
-      this.#writer.write(records, records.slotAt(index), this.#window, out);
-    }
-    this.#recordOffset = releasable === records.count ? at : records.start[records.slotAt(releasable)];
-    records.drop(releasable);
   }
 
   #forget() {

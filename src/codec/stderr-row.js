@@ -26,7 +26,6 @@ import {
   CONNECTION_FROM,
   DATABASE_NAME,
   LEADER_PID,
-  LOG_EPOCH,
   LOG_TIME,
   QUERY_ID,
   SESSION_ID,
@@ -42,6 +41,7 @@ import { readDuration } from './duration.js';
 import { positionNumber, severityTag, splitPosition } from './languages.js';
 import { TimeReader } from './log-time.js';
 import { writeField, writeInt8Field, writeLastFields, writeProcess } from './prefix-columns.js';
+import { RecordTime } from './record-time.js';
 import { CUT_BIT, writeLeadingFields, writeTrailingFields } from './row-ends.js';
 import {
   BACKTRACE_PART,
@@ -63,7 +63,6 @@ import {
 
 const SPACE = 0x20;
 const COLON = 0x3a;
-const DOT = 0x2e;
 const ZERO = 0x30;
 const NINE = 0x39;
 const UPPER_A = 0x41;
@@ -91,8 +90,6 @@ const COLUMNS_BEFORE_MESSAGE = MESSAGE_COLUMN - 1;
 const COLUMNS_AFTER_MESSAGE = 25 - MESSAGE_COLUMN;
 
 const LOG_TIME_MARK = 1 << LOG_TIME;
-/** The end of the year 9999, as in log-time.js: longer digits of %n are no time. */
-const MAX_SECONDS = Date.UTC(9999, 11, 31, 23, 59, 59) / 1000;
 /** Parts that a position may refer to. */
 const POSITION_PARTS = (1 << QUERY_PART) | (1 << STATEMENT_PART);
 
@@ -103,14 +100,12 @@ export class StderrRowEncoder {
   #streamId;
   #fileNo;
   #decoderOf;
-  #logTime;
+  #time;
   #startTime;
   /** of the row that is being written */
   #starts = new Int32Array(PARTS);
   #ends = new Int32Array(PARTS);
   #partBytes = 0;
-  #seconds = 0;
-  #microseconds = 0;
   #hasStartTime = false;
   #isLog = false;
 
@@ -123,7 +118,7 @@ export class StderrRowEncoder {
     this.#streamId = streamId;
     this.#fileNo = fileNo;
     this.#decoderOf = decoderOf;
-    this.#logTime = new TimeReader({ zones, timeZone });
+    this.#time = new RecordTime({ zones, timeZone });
     this.#startTime = new TimeReader({ zones, timeZone, ordered: false });
   }
 
@@ -161,10 +156,10 @@ export class StderrRowEncoder {
     const multiLine = records.multiLine[slot];
 
     let o = writeLeadingFields(to, out.length, this.#streamId, this.#fileNo, records.start[slot]);
-    let marks = this.#findTime(bytes, view, spans, f, shift, present, receivedAtMs);
+    const time = this.#time;
+    let marks = time.ofPrefix(bytes, view, spans, f, shift, present, receivedAtMs) ? 0 : LOG_TIME_MARK;
     if (cut) marks |= CUT_MARK;
-    const seconds = this.#seconds;
-    const microseconds = this.#microseconds;
+    const { seconds, microseconds } = time;
     o = writeTime(to, o, seconds, microseconds);
     o = writeProcess(bytes, view, spans, f, shift, present, target, to, o);
     if ((present & SESSION_FIELDS) === 0) {
@@ -244,40 +239,6 @@ export class StderrRowEncoder {
       if (!isStorable(bytes.subarray(this.#starts[part], this.#ends[part]))) return false;
     }
     return true;
-  }
-
-  /**
-   * Sets #seconds and #microseconds to the log_time.
-   * @param {Buffer} bytes
-   * @param {DataView} view
-   * @param {Int32Array} spans
-   * @param {number} f
-   * @param {number} shift
-   * @param {number} present
-   * @param {number} receivedAtMs
-   * @returns {number} LOG_TIME_MARK if it is the time of arrival, else 0
-   */
-  #findTime(bytes, view, spans, f, shift, present, receivedAtMs) {
-    const reader = this.#logTime;
-    if ((present & (1 << LOG_TIME)) !== 0) {
-      if (reader.read(bytes, view, spans[f + 2 * LOG_TIME] + shift) >= 0) {
-        this.#seconds = reader.seconds;
-        this.#microseconds = reader.microseconds;
-        return 0;
-      }
-    } else if ((present & (1 << LOG_EPOCH)) !== 0) {
-      let seconds = 0;
-      let p = spans[f + 2 * LOG_EPOCH] + shift;
-      for (; bytes[p] !== DOT; p += 1) seconds = seconds * 10 + bytes[p] - ZERO;
-      if (seconds <= MAX_SECONDS) {
-        this.#seconds = seconds;
-        this.#microseconds = readMilliseconds(bytes, p + 1) * 1000;
-        return 0;
-      }
-    }
-    this.#seconds = Math.floor(receivedAtMs / 1000);
-    this.#microseconds = Math.round((receivedAtMs - this.#seconds * 1000) * 1000);
-    return LOG_TIME_MARK;
   }
 
   /**
@@ -436,14 +397,9 @@ export class StderrRowEncoder {
     const storable = !suspicious || isStorable(bytes.subarray(at, end));
     let marks = cut ? CUT_MARK : 0;
     let o = writeLeadingFields(to, out.length, this.#streamId, this.#fileNo, offset);
-    let seconds = Math.floor(receivedAtMs / 1000);
-    let microseconds = Math.round((receivedAtMs - seconds * 1000) * 1000);
-    if (timeAt >= 0 && this.#logTime.read(bytes, view, timeAt) >= 0) {
-      seconds = this.#logTime.seconds;
-      microseconds = this.#logTime.microseconds;
-    } else {
-      marks |= LOG_TIME_MARK;
-    }
+    const time = this.#time;
+    if (!time.at(bytes, view, timeAt, receivedAtMs)) marks |= LOG_TIME_MARK;
+    const { seconds, microseconds } = time;
     o = writeTime(to, o, seconds, microseconds);
     o = writeNulls(to, o, COLUMNS_BEFORE_MESSAGE);
     o = writeText(bytes, view, at, end, target, to, o);
@@ -488,14 +444,6 @@ export class StderrRowEncoder {
     this.logDay = Math.floor(seconds / 86_400);
     this.logTimeMs = seconds * 1000 + microseconds / 1000;
   }
-}
-
-/**
- * @param {Uint8Array} bytes
- * @param {number} p after the point of %n
- */
-function readMilliseconds(bytes, p) {
-  return (bytes[p] - ZERO) * 100 + (bytes[p + 1] - ZERO) * 10 + bytes[p + 2] - ZERO;
 }
 
 /**
