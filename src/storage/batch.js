@@ -30,6 +30,7 @@ const IDLE_WITH_ROWS_MAX_MS = 15_000;
  * @property {string | null} foundPrefix log_line_prefix as it was found from the lines
  * @property {number} lostBytes more than before
  * @property {number} lostEvents more than before
+ * @property {number} records of the stream in the batch
  * @property {Map<number, FilePosition>} files by file number, those that changed
  */
 
@@ -69,12 +70,14 @@ export async function commitBatch(client, batch, turn = async () => {}) {
     const { records, day } = batch;
     const table = day === undefined ? 'record' : partitionName('record', day);
     if (records.rows > 0) await copyIn(client, table, records.bytes());
+    return null;
   });
   if (refusal === null) return null;
   /** @type {Refused | null} */
   let refused = null;
   const again = await transact(client, batch, turn, async () => {
     refused = await copyAllButRefused(client, batch.records, batch.cuts ?? []);
+    return refused;
   });
   // COMMIT refuses what no single row was refused for: nothing that can be told apart.
   if (again !== null) throw again;
@@ -85,7 +88,7 @@ export async function commitBatch(client, batch, turn = async () => {}) {
  * @param {import('pg').Client} client
  * @param {BatchContent} batch
  * @param {() => Promise<void>} turn
- * @param {() => Promise<void>} copyRecords
+ * @param {() => Promise<Refused | null>} copyRecords
  * @returns {Promise<unknown>} null: committed; otherwise nothing was stored, because PostgreSQL refuses some records
  */
 async function transact(client, { rejected, cuts, streams, toDefault }, turn, copyRecords) {
@@ -95,13 +98,13 @@ async function transact(client, { rejected, cuts, streams, toDefault }, turn, co
   try {
     // Somebody may be making a partition of such a day: COPY would route by what it knew when it began, and fail.
     if (toDefault) await client.query('LOCK TABLE pgsluice.record_default IN ROW EXCLUSIVE MODE');
-    await copyRecords();
+    const refused = await copyRecords();
     storingRecords = false;
     if (rejected.rows > 0) await copyIn(client, 'reject', rejected.bytes());
     if (cuts && cuts.length > 0) await insertCuts(client, cuts);
     await turn();
     await client.query(`SET LOCAL idle_in_transaction_session_timeout = ${IDLE_WITH_ROWS_MAX_MS}`);
-    await advance(client, streams);
+    await advance(client, streams, refused);
     storingRecords = true; // constraints that were deferred
     const { command } = await client.query('COMMIT');
     // PostgreSQL ends a transaction that had failed without an error.
@@ -131,8 +134,8 @@ async function insertCuts(client, cuts) {
   );
 }
 
-/** @param {import('pg').Client} client @param {Map<number, StreamAdvance>} streams */
-async function advance(client, streams) {
+/** @param {import('pg').Client} client @param {Map<number, StreamAdvance>} streams @param {Refused | null} refused */
+async function advance(client, streams, refused) {
   const ids = [...streams.keys()];
   const advances = [...streams.values()];
   const moved = await client.query({
@@ -141,10 +144,11 @@ async function advance(client, streams) {
               SET begun = v.begun, next_file_no = v.next_file_no, open_file_no = v.open_file_no,
                   found_prefix = v.found_prefix,
                   lost_bytes = least(s.lost_bytes + v.lost_bytes, ${LOST_BYTES_MAX}), lost_events = s.lost_events + v.lost_events,
-                  committed_at = now()
+                  records = s.records + v.records, committed_at = now()
              FROM unnest($1::int[], $2::bigint[], $3::bool[], $4::int[], $5::int[], $6::text[],
-                         $7::bigint[], $8::bigint[])
-                  AS v(stream_id, epoch, begun, next_file_no, open_file_no, found_prefix, lost_bytes, lost_events)
+                         $7::bigint[], $8::bigint[], $9::bigint[])
+                  AS v(stream_id, epoch, begun, next_file_no, open_file_no, found_prefix, lost_bytes, lost_events,
+                       records)
             WHERE s.stream_id = v.stream_id AND s.epoch = v.epoch
         RETURNING s.stream_id`,
     values: [
@@ -156,6 +160,7 @@ async function advance(client, streams) {
       advances.map(a => a.foundPrefix),
       advances.map(a => a.lostBytes),
       advances.map(a => a.lostEvents),
+      advances.map((a, index) => a.records - (refused?.rows.get(ids[index] ?? -1) ?? 0)),
     ],
   });
   if (moved.rowCount !== ids.length) {

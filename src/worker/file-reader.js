@@ -19,7 +19,7 @@ import { LogFile, NO_SUM } from './log-file.js';
  * @property {import('./parser-for.js').StreamContext} context
  * @property {import('../ipc/messages.js').StreamStatus} status
  * @property {(work: (sink: import('../codec/row-sink.js').RowSink) => void) => void} store rows go into the batch, counted
- * @property {() => void} touch the position has changed: it is part of the batch
+ * @property {() => void} touch the position has changed: it is part of the batch, which may be closed; not while storing
  * @property {(bytes: number, how: string) => void} loss something was lost, or may have been
  * @property {(frame: Frame) => void} onCommonFrame frames that are the same for every source
  * @property {Pick<import('./sparing-log.js').SparingLog, 'warn'>} log
@@ -143,9 +143,9 @@ export class FileReader {
 
   /** Nothing more is in the file now. @param {LogFile} file */
   #quiet(file) {
-    this.#host.store(sink => {
-      if (file.quiet(sink)) this.#advance(file);
-    });
+    let advanced = false;
+    this.#host.store(sink => (advanced = file.quiet(sink)));
+    if (advanced) this.#advance(file);
   }
 
   /** @param {Frame} frame */

@@ -74,10 +74,11 @@ export class JournalReader {
         });
         this.#advance();
       },
-      onLookEnd: clock =>
-        store(sink => {
-          if (file.lookEnd(clock, sink)) this.#advance();
-        }),
+      onLookEnd: clock => {
+        let advanced = false;
+        store(sink => (advanced = file.lookEnd(clock, sink)));
+        if (advanced) this.#advance();
+      },
     });
     const from = claim.begun ? 'none' : startAt;
     return {

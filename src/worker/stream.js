@@ -178,6 +178,7 @@ export class Stream {
       foundPrefix: given ? null : (current?.text ?? null),
       lostBytes: this.#lost.bytes,
       lostEvents: this.#lost.events,
+      records: this.#parsed.records,
     };
     const stored = { ...this.#parsed, lostBytes: this.#lost.bytes, lostEvents: this.#lost.events };
     this.#parsed = { records: 0, rejected: 0 };
@@ -309,9 +310,12 @@ export class Stream {
   #store(work) {
     const { batcher } = this.#host;
     const { records, rejected } = batcher.counts;
-    batcher.store(work);
-    this.#parsed.records += batcher.counts.records - records;
-    this.#parsed.rejected += batcher.counts.rejected - rejected;
+    try {
+      batcher.store(work);
+    } finally {
+      this.#parsed.records += batcher.counts.records - records;
+      this.#parsed.rejected += batcher.counts.rejected - rejected;
+    }
   }
 
   /** Frames that are the same for every source. @param {import('../codec/frames.js').Frame} frame */

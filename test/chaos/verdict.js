@@ -3,7 +3,7 @@
  * of PostgreSQL's own COPY of its csv files in all 26 columns, and the lines of the text log.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { checkConservation, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
+import { checkConservation, checkCounts, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
 
 const DRAIN_MS = 240_000;
 const LOOK_MS = 500;
@@ -34,6 +34,7 @@ export async function settleAccounts(world) {
       add(account, host, { ...found, written: found.source });
     }
     add(account, 'text', await checkText(world, client));
+    await checkCounts(client, 'text');
   } finally {
     await client.end();
   }

@@ -80,5 +80,21 @@ export async function checkConservation(storage, host, files) {
     [host],
   );
   await storage.query('DROP TABLE conservation_source');
+  await checkCounts(storage, host);
   return rows[0];
+}
+
+/**
+ * What the transactions counted is what they stored.
+ * @param {import('pg').Client} storage
+ * @param {string} host
+ */
+export async function checkCounts(storage, host) {
+  const { rows } = await storage.query(
+    `SELECT s.path, s.records::int AS counted, count(r.stream_id)::int AS stored
+       FROM pgsluice.host h JOIN pgsluice.stream s USING (host_id) LEFT JOIN pgsluice.record r USING (stream_id)
+      WHERE h.name = $1 GROUP BY s.stream_id HAVING count(r.stream_id) <> s.records`,
+    [host],
+  );
+  if (rows.length > 0) throw new Error(`${host}: records are miscounted: ${JSON.stringify(rows)}`);
 }

@@ -132,6 +132,7 @@ class Lane {
       openFileNo: 1,
       foundPrefix: null,
       ...lost,
+      records: ROWS,
       files,
     };
     const stored = { records: ROWS, rejected: 0, ...lost };

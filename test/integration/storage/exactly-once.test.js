@@ -94,17 +94,20 @@ describe('commitBatch and claimStream', () => {
       doneSize: null,
       cursor: null,
     };
-    const lost = { lostBytes: 3, lostEvents: 1 };
-    const advance = { epoch, begun: true, nextFileNo: 2, openFileNo: 1, foundPrefix: '%m ', ...lost };
+    const counts = { lostBytes: 3, lostEvents: 1, records: rows };
+    const advance = { epoch, begun: true, nextFileNo: 2, openFileNo: 1, foundPrefix: '%m ', ...counts };
     const streams = new Map([[streamId, { ...advance, files: new Map([[1, file]]) }]]);
     return { records, rejected: new CopyBuffer(), streams, file };
   }
 
   async function stored() {
-    const { rows } = await client.query('SELECT count(*)::int FROM pgsluice.record WHERE stream_id = $1', [
-      streamId,
-    ]);
-    return rows[0].count;
+    const { rows } = await client.query(
+      `SELECT (SELECT count(*) FROM pgsluice.record WHERE stream_id = $1)::int AS rows, records::int AS counted
+         FROM pgsluice.stream WHERE stream_id = $1`,
+      [streamId],
+    );
+    assert.equal(rows[0].counted, rows[0].rows);
+    return rows[0].rows;
   }
 
   async function epochNow() {
