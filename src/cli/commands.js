@@ -180,6 +180,25 @@ export const COMMANDS = [
     run: async context => (await import('./status.js')).status(context),
   },
   {
+    name: 'tail',
+    operands: 'NAME',
+    about: 'print the last records of these hosts, or of all, and those that come, as they are stored',
+    options: {
+      lines: { value: 'N', about: 'begin with the last N records (default: 10)' },
+      severity: {
+        value: 'LEVEL',
+        about:
+          'records of this error_severity and graver: DEBUG, LOG, INFO, NOTICE, WARNING, ERROR, FATAL, PANIC',
+      },
+      'no-follow': { about: 'end after the last records' },
+    },
+    notes: [
+      'With --json each record is a JSON object on a line, with the columns of pgsluice.log.',
+      'Example: pgsluice tail db1 db2 --severity ERROR',
+    ],
+    run: async context => (await import('./tail.js')).tail(context),
+  },
+  {
     name: 'config print',
     about: 'print the configuration in effect and where each value comes from',
     run: async context => (await import('./config.js')).configPrint(context),

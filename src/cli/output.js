@@ -3,23 +3,30 @@
  * reaches no terminal raw, neither as text nor inside JSON. Colours only where a terminal reads.
  * A reader that has gone (EPIPE) is not an error: the rest is dropped.
  */
+import { EventEmitter, once } from 'node:events';
 import { styleText } from 'node:util';
 import { printable, printableJson } from '../base/printable.js';
 
 /** @typedef {Parameters<typeof styleText>[0]} Style */
 
 /**
- * @typedef {object} Stream
+ * @typedef {object} Stream what of process.stdout is used
  * @property {(text: string) => unknown} write
  * @property {boolean} [isTTY]
+ * @property {boolean} [writableNeedDrain]
  */
 
 export class Output {
   #stream;
 
+  /** nobody reads it any more */
+  ended = false;
+
   /** @param {Stream} stream */
   constructor(stream) {
     this.#stream = stream;
+    // process.stdout tells it only here: it is never destroyed.
+    if (stream instanceof EventEmitter) stream.on('error', () => (this.ended = true));
   }
 
   /** @param {string} [text] one line */
@@ -29,16 +36,33 @@ export class Output {
 
   /**
    * @param {string} label
-   * @param {string} text one line
+   * @param {string} text one line, or several that keep their newlines and tabs
    * @param {Style} style of the label
+   * @param {{ keepLayout?: boolean }} [options]
    */
-  labelled(label, text, style) {
-    this.#stream.write(`${this.#styled(style, printable(label))}${printable(text)}\n`);
+  labelled(label, text, style, options) {
+    this.#stream.write(`${this.#styled(style, printable(label))}${printable(text, options)}\n`);
   }
 
   /** @param {unknown} value */
   json(value) {
     this.#stream.write(`${toJson(value)}\n`);
+  }
+
+  /** @param {string} json that is JSON already, on one line */
+  jsonText(json) {
+    this.#stream.write(`${printableJson(json)}\n`);
+  }
+
+  /** Resolves when what was written has gone to the reader but for a little, or when the reader has gone. */
+  async drained() {
+    const stream = this.#stream;
+    if (stream.writableNeedDrain !== true || !(stream instanceof EventEmitter)) return;
+    const waiting = new AbortController();
+    const events = ['drain', 'close'].map(event => once(stream, event, { signal: waiting.signal }));
+    await Promise.race(events).catch(() => {});
+    waiting.abort();
+    await Promise.allSettled(events);
   }
 
   /**
