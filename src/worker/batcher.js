@@ -1,11 +1,12 @@
 /**
  * Collects what all streams of a worker parsed into batches, and commits batches while the next one fills.
  * In: rows through `sink`, the streams that advanced through `touch`. Out: committed transactions (storage/batch.js).
- * A batch is closed when it holds maxBatchBytes, maxBatchDelayMs after its first bytes, or when nothing has come for
- * QUIET_MS and no other batch is on its way: then waiting would gain nothing. Up to PIPELINE closed
- * batches are on their way, each on its own connection: their COPYs run side by side, their positions are advanced
- * and committed strictly in order, so there is never a hole before a position. While all are on their way and the
- * next is full, `full` is true and readers pause: memory holds PIPELINE + 1 batches, never more.
+ * A batch is closed when it holds maxBatchBytes (less while the storage is slow: batch-size.js), maxBatchDelayMs after
+ * its first bytes, or when nothing has come for QUIET_MS and no other batch is on its way: then waiting would gain
+ * nothing. Up to PIPELINE closed batches are on their way, each on its own connection: their COPYs run side by side,
+ * their positions are advanced and committed strictly in order, so there is never a hole before a position. While all
+ * are on their way and the next is full, `full` is true and readers pause: memory holds PIPELINE + 1 batches, never
+ * more.
  * With a redactor, secrets are taken out of rows as they come, at the latest when their batch is closed.
  * Rows that PostgreSQL refuses go to the rejected bytes; rows of a stream that belongs to somebody else are taken out.
  * After any other failure nothing in memory is trusted: all batches are dropped and onFailure makes every stream resume
@@ -16,6 +17,7 @@ import { encodeRejected } from '../codec/copy-rejected.js';
 import { dropStreams } from '../codec/copy-rows.js';
 import { commitBatch, FencedError } from '../storage/batch.js';
 import { cutConnection, endConnection } from '../storage/connect.js';
+import { BatchSize } from './batch-size.js';
 import { NeededPartitions } from './needed-partitions.js';
 
 /** @typedef {import('./stream.js').Stream} Stream */
@@ -78,6 +80,7 @@ class Batch {
 
 export class Batcher {
   #settings;
+  #size;
   #connect;
   #redactor;
   #onRoom;
@@ -122,6 +125,7 @@ export class Batcher {
    */
   constructor({ settings, connect, redactor, onRoom, onFailure, onRefused, onFenced }) {
     this.#settings = settings;
+    this.#size = new BatchSize(settings.maxBatchBytes);
     this.#connect = connect;
     this.#redactor = redactor;
     this.#onRoom = onRoom;
@@ -150,7 +154,7 @@ export class Batcher {
 
   /** True while the next batch is full and there is no place for it. */
   get full() {
-    return !this.#hasPlace && this.#batch.bytes >= this.#settings.maxBatchBytes;
+    return !this.#hasPlace && this.#batch.bytes >= this.#size.bytes;
   }
 
   get #hasPlace() {
@@ -178,7 +182,7 @@ export class Batcher {
    */
   touch(stream) {
     this.#batch.streams.add(stream);
-    if (this.#due || this.#batch.bytes >= this.#settings.maxBatchBytes) {
+    if (this.#due || this.#batch.bytes >= this.#size.bytes) {
       this.#closeBatch();
     } else {
       this.#timer ??= setTimeout(() => this.flush(), this.#settings.maxBatchDelayMs);
@@ -230,10 +234,13 @@ export class Batcher {
     this.sink.days = next.days;
     const advances = new Map([...batch.streams].map(stream => [stream, stream.takeAdvance()]));
     const generation = this.#generation;
+    const closedAt = performance.now();
     const previous = this.#closed.at(-1)?.done ?? Promise.resolve();
     const done = this.#commit(batch, advances, previous).then(
       ({ refused, fenced }) => {
-        if (generation === this.#generation) this.#committed(batch, advances, refused, fenced);
+        if (generation !== this.#generation) return;
+        this.#size.stored(batch.bytes, performance.now() - closedAt);
+        this.#committed(batch, advances, refused, fenced);
       },
       async error => {
         // What the batches before store is stored, and counted.
@@ -333,7 +340,7 @@ export class Batcher {
     const gone = [...batch.streams].filter(stream => !advances.has(stream));
     batch.clear();
     this.#spare.push(batch);
-    if (this.#due || this.#batch.bytes >= this.#settings.maxBatchBytes) this.#closeBatch();
+    if (this.#due || this.#batch.bytes >= this.#size.bytes) this.#closeBatch();
     else if (this.#batch.streams.size > 0) this.#quiet.refresh();
     if (refused) this.#onRefused(refused);
     if (fenced) for (const stream of gone) this.#onFenced(stream, fenced);
