@@ -36,7 +36,7 @@ export function rowsIn({ name, from, to }, columns = '*') {
 }
 
 /**
- * The partitions of pgsluice.record that have rows, the newest day first, that without a day last.
+ * The partitions of pgsluice.record that have rows, the newest day first, those without a day last.
  * @param {import('pg').Client} client
  * @returns {Promise<{ name: string, blocks: number }[]>} blocks: its size now, also of what is not committed
  */
@@ -47,7 +47,7 @@ export async function loadPartitions(client) {
                FROM pg_catalog.pg_inherits i JOIN pg_catalog.pg_class c ON c.oid = i.inhrelid
               WHERE i.inhparent = 'pgsluice.record'::regclass) p
       WHERE blocks > 0
-      ORDER BY name = 'record_default', name DESC`,
+      ORDER BY name ~ '^record_[0-9]{8}$' DESC, name DESC`,
   );
   return rows;
 }
