@@ -128,7 +128,7 @@ export class EmbeddedPostgres {
     let started = false;
     let socketDir = this.socketDir;
     let retryEnd = Infinity;
-    for (const end = Date.now() + START_TIMEOUT_MS; Date.now() < end; await sleep(POLL_MS)) {
+    for (const end = performance.now() + START_TIMEOUT_MS; performance.now() < end; await sleep(POLL_MS)) {
       const state = await this.#connect(socketDir);
       if (state === 'connected') {
         return { host: this.#lease?.host ?? socketDir, port: PORT, user: USER, database: DATABASE, started };
@@ -140,8 +140,8 @@ export class EmbeddedPostgres {
         const failure = await this.#start();
         started = failure === undefined;
         if (failure) {
-          retryEnd = Math.min(retryEnd, Date.now() + TRY_AGAIN_MS);
-          if (Date.now() > retryEnd) throw failure;
+          retryEnd = Math.min(retryEnd, performance.now() + TRY_AGAIN_MS);
+          if (performance.now() > retryEnd) throw failure;
           await sleep(TRY_AGAIN_DELAY_MS);
         }
       } else if (postmaster.status === 'ready' && !(await hasSocket(socketDir))) {
@@ -247,7 +247,7 @@ export class EmbeddedPostgres {
     } catch (error) {
       if (errorCode(error) !== 'ESRCH') throw this.#stuck(running.pid, error);
     }
-    for (const end = Date.now() + STOP_TIMEOUT_MS; Date.now() < end; await sleep(POLL_MS)) {
+    for (const end = performance.now() + STOP_TIMEOUT_MS; performance.now() < end; await sleep(POLL_MS)) {
       if ((await runningPostmaster(this.clusterDir))?.pid !== running.pid) {
         return !alreadyStopping;
       }
