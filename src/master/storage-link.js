@@ -4,6 +4,8 @@
  * Modes: connecting -> standby (another daemon holds the lock) -> ready -> connecting when the connection is lost.
  * The lock goes with the session, and the session with us: it is used every few seconds, and the storage ends it when
  * it is not (idle_session_timeout), so a daemon that hangs or whose machine vanished gives the fleet up by itself.
+ * Work may take as long as it takes (a migration of years of records): what tells a server that works from one that is
+ * gone is what it says on another connection (endWhenSilent), never the time.
  */
 import { randomBytes } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -19,6 +21,7 @@ import {
 import { CHANNEL } from '../storage/inventory.js';
 import { migrate } from '../storage/migrate.js';
 import { maintainPartitions } from '../storage/partitions.js';
+import { endWhenSilent } from '../storage/silence.js';
 
 /** @typedef {import('../config/load.js').Config} Config */
 /** @typedef {import('../storage/connect.js').Storage} Storage */
@@ -29,7 +32,6 @@ const STANDBY_RETRY_MS = 2_000;
 const IDLE_MAX_MS = 10_000;
 const PULSE_MS = 3_000;
 const ANSWER_MAX_MS = 9_000;
-const WORK_MAX_MS = 120_000; // a statement may wait for locks of others
 const HOST_NAME_CHARS = 30; // application_name holds 63
 // tcp_*: what the storage sent and nobody acknowledged; they mean nothing on a Unix socket.
 const SESSION = `
@@ -46,6 +48,7 @@ export class StorageLink {
   #onEdit;
   #onLost;
   #onStandby;
+  #silence;
   /** tells our sessions from those of other daemons */
   #name = `pgsluice master ${hostname().slice(0, HOST_NAME_CHARS)} ${process.pid} ${randomBytes(3).toString('hex')}`;
   /** @type {import('pg').Client | null} */
@@ -78,14 +81,16 @@ export class StorageLink {
    * @param {() => void} options.onEdit the inventory was edited
    * @param {() => void} options.onLost
    * @param {() => void} options.onStandby another daemon has the fleet
+   * @param {Parameters<typeof endWhenSilent>[2]} [options.silence] limits of a server that says nothing during work
    */
-  constructor({ config, log, onReady, onEdit, onLost, onStandby }) {
+  constructor({ config, log, onReady, onEdit, onLost, onStandby, silence }) {
     this.#config = config;
     this.#log = log;
     this.#onReady = onReady;
     this.#onEdit = onEdit;
     this.#onLost = onLost;
     this.#onStandby = onStandby;
+    this.#silence = silence;
   }
 
   /** Begins; goes on by itself until close(). Rejects when the storage can never serve, as it is. */
@@ -126,7 +131,9 @@ export class StorageLink {
   async #connect() {
     if (this.#storage) await this.#storage.embedded?.ensureRunning();
     else this.#storage = await openStorage(this.#config);
-    const client = await connectStorage({ ...this.#storage.options, application_name: this.#name });
+    const { options } = this.#storage;
+    const connection = await connectStorage({ ...options, application_name: this.#name });
+    const client = await endWhenSilent(connection, options, this.#silence);
     if (this.#stopped) {
       await endConnection(client);
       return;
@@ -201,7 +208,8 @@ export class StorageLink {
   }
 
   /**
-   * Uses the session, so that it lives, and ends a connection that does not answer.
+   * Uses the session, so that it lives, and ends a connection that does not answer. While it works the pulse waits
+   * behind the work, and says nothing of the server.
    * @param {import('pg').Client} client
    */
   #startPulse(client) {
@@ -215,7 +223,10 @@ export class StorageLink {
         askedAt = performance.now();
         // An error is an answer, too: that of a connection that ended shows in its own event.
         client.query('SELECT 1').then(answered, answered);
-      } else if (performance.now() - askedAt > (this.#working > 0 ? WORK_MAX_MS : ANSWER_MAX_MS)) {
+      } else if (this.#working > 0) {
+        // Time begins anew when the work is done.
+        askedAt = performance.now();
+      } else if (performance.now() - askedAt > ANSWER_MAX_MS) {
         clearInterval(pulse);
         this.#log.warn('storage: no answer, not even a refusal: the connection is given up');
         cutConnection(client);
