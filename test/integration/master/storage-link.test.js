@@ -93,7 +93,9 @@ describe('long work on the storage', () => {
     try {
       await link.start();
       assert.equal(link.mode, 'ready', String(link.error));
-      const [{ count }] = await query('SELECT count(DISTINCT applied_at)::int AS count FROM pgsluice.migration');
+      const [{ count }] = await query(
+        'SELECT count(DISTINCT applied_at)::int AS count FROM pgsluice.migration',
+      );
       assert.equal(count, 1);
       await link.use(client => client.query(`SELECT pg_sleep(${SLOW_S})`));
       assert.deepEqual([link.mode, lost()], ['ready', 0]);
