@@ -5,7 +5,7 @@
 import { availableParallelism, cpus } from 'node:os';
 import { parseArgs } from 'node:util';
 
-const BENCHES = ['ingest', 'latency', 'idle-fifos', 'parse', 'huge-record'];
+const BENCHES = ['ingest', 'latency', 'idle-fifos', 'parse', 'huge-record', 'refusals'];
 
 const { values, positionals } = parseArgs({
   allowPositionals: true,

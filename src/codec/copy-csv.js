@@ -1,7 +1,7 @@
 /**
  * A COPY BINARY row of the log table as a line of csvlog: the 26 columns, as PostgreSQL's own COPY reads them into the
  * manual's postgres_log. For rows that the storage refuses: what their columns were is kept as text. Times are UTC;
- * every text is quoted, so that an empty one is not NULL. Slow and simple: such rows are rare.
+ * every text is quoted, so that an empty one is not NULL. Simple rather than fast.
  */
 import { CSVLOG_COLUMNS, INT4, TEXT, TIME } from './copy-columns.js';
 import { CUT_BIT, LEADING_BYTES } from './row-ends.js';
@@ -12,6 +12,7 @@ const POSTGRES_EPOCH_US = 946_684_800_000_000n;
 const CYCLE_YEARS = 400;
 const CYCLE_US = 146_097n * 86_400_000_000n;
 const CYCLES_BACK = 50;
+const USUAL_ISO_LENGTH = '2026-11-20T16:08:00.123Z'.length; // years 1 to 9999
 const DATE_MAX_US = 8_640_000_000_000_000_000n;
 
 /**
@@ -30,17 +31,15 @@ const DATE_MAX_US = 8_640_000_000_000_000_000n;
  * @returns {CsvOfRow}
  */
 export function rowToCsv(buffer, at) {
-  /** @type {Uint8Array[]} */
-  const parts = [];
+  /** one character a byte @type {string[]} */
+  const values = [];
   let field = at + LEADING_BYTES;
-  for (const [index, [, kind]] of CSVLOG_COLUMNS.entries()) {
-    if (index > 0) parts.push(Buffer.from(','));
+  for (const [, kind] of CSVLOG_COLUMNS) {
     const length = buffer.readInt32BE(field);
     field += 4;
-    if (length >= 0) parts.push(...valueOf(buffer.subarray(field, field + length), kind));
+    values.push(length >= 0 ? valueOf(buffer, field, length, kind) : '');
     field += Math.max(0, length);
   }
-  parts.push(Buffer.from('\n'));
   field += 4 + Math.max(0, buffer.readInt32BE(field)); // duration_ms, which is in message
   const marked = buffer.readInt32BE(field) >= 0;
   return {
@@ -49,31 +48,15 @@ export function rowToCsv(buffer, at) {
     offset: Number(buffer.readBigInt64BE(at + 22)),
     marked,
     cut: marked && (buffer.readInt32BE(field + 8) & (1 << CUT_BIT)) !== 0,
-    csv: Buffer.concat(parts),
+    csv: Buffer.from(`${values.join(',')}\n`, 'latin1'),
   };
 }
 
-const QUOTE = Buffer.from('"');
-const QUOTE_BYTE = 0x22;
-
-/** @param {Buffer} value @param {number} kind @returns {Uint8Array[]} */
-function valueOf(value, kind) {
-  if (kind === TEXT) return quoted(value);
-  if (kind === TIME) return [Buffer.from(timeText(value.readBigInt64BE()))];
-  return [Buffer.from(String(kind === INT4 ? value.readInt32BE() : value.readBigInt64BE()))];
-}
-
-/** @param {Buffer} text @returns {Uint8Array[]} between quotes, each quote in it twice */
-function quoted(text) {
-  /** @type {Uint8Array[]} */
-  const parts = [QUOTE];
-  let from = 0;
-  for (let at = text.indexOf(QUOTE_BYTE); at >= 0; at = text.indexOf(QUOTE_BYTE, from)) {
-    parts.push(text.subarray(from, at + 1), QUOTE);
-    from = at + 1;
-  }
-  parts.push(text.subarray(from), QUOTE);
-  return parts;
+/** @param {Buffer} buffer @param {number} at @param {number} length @param {number} kind @returns {string} */
+function valueOf(buffer, at, length, kind) {
+  if (kind === TEXT) return `"${buffer.toString('latin1', at, at + length).replaceAll('"', '""')}"`;
+  if (kind === TIME) return timeText(buffer.readBigInt64BE(at));
+  return String(kind === INT4 ? buffer.readInt32BE(at) : buffer.readBigInt64BE(at));
 }
 
 /**
@@ -85,10 +68,13 @@ function timeText(postgresUs) {
   const cycles = us > DATE_MAX_US ? CYCLES_BACK : 0;
   us -= BigInt(cycles) * CYCLE_US;
   const subMs = ((us % 1000n) + 1000n) % 1000n;
-  const date = new Date(Number((us - subMs) / 1000n));
-  const year = date.getUTCFullYear() + cycles * CYCLE_YEARS;
-  const digits = String(year > 0 ? year : 1 - year).padStart(4, '0');
-  const [, rest = ''] = /^[+-]?\d+-(.*)Z$/.exec(date.toISOString()) ?? [];
   const micros = subMs === 0n ? '' : String(subMs).padStart(3, '0');
+  const date = new Date(Number((us - subMs) / 1000n));
+  const iso = date.toISOString();
+  const year = date.getUTCFullYear() + cycles * CYCLE_YEARS;
+  if (cycles === 0 && year > 0 && iso.length === USUAL_ISO_LENGTH)
+    return `${iso.slice(0, 10)} ${iso.slice(11, -1)}${micros} UTC`;
+  const digits = String(year > 0 ? year : 1 - year).padStart(4, '0');
+  const [, rest = ''] = /^[+-]?\d+-(.*)Z$/.exec(iso) ?? [];
   return `${digits}-${rest.replace('T', ' ')}${micros} UTC${year > 0 ? '' : ' BC'}`;
 }

@@ -8,7 +8,7 @@
 import { PgsluiceError } from '../base/errors.js';
 import { copyIn } from './copy-in.js';
 import { partitionName } from './partitions.js';
-import { copyAllButRefused, isRefusal } from './refusals.js';
+import { copyAllButRefused, mayBeRefusal } from './refusals.js';
 
 // The sum of what hosts say they lost: they may say anything, and a bigint that overflows fails the batch of all.
 const LOST_BYTES_MAX = 1e15;
@@ -66,9 +66,9 @@ export class FencedError extends PgsluiceError {
  * @returns {Promise<Refused | null>} the records that went to the rejected bytes; null: none
  */
 export async function commitBatch(client, batch, turn = async () => {}) {
+  const { records, day } = batch;
+  const table = day === undefined ? 'record' : partitionName('record', day);
   const refusal = await transact(client, batch, turn, async () => {
-    const { records, day } = batch;
-    const table = day === undefined ? 'record' : partitionName('record', day);
     if (records.rows > 0) await copyIn(client, table, records.bytes());
     return null;
   });
@@ -76,7 +76,7 @@ export async function commitBatch(client, batch, turn = async () => {}) {
   /** @type {Refused | null} */
   let refused = null;
   const again = await transact(client, batch, turn, async () => {
-    refused = await copyAllButRefused(client, batch.records, batch.cuts ?? []);
+    refused = await copyAllButRefused(client, table, records, batch.cuts ?? []);
     return refused;
   });
   // COMMIT refuses what no single row was refused for: nothing that can be told apart.
@@ -89,7 +89,7 @@ export async function commitBatch(client, batch, turn = async () => {}) {
  * @param {BatchContent} batch
  * @param {() => Promise<void>} turn
  * @param {() => Promise<Refused | null>} copyRecords
- * @returns {Promise<unknown>} null: committed; otherwise nothing was stored, because PostgreSQL refuses some records
+ * @returns {Promise<unknown>} null: committed; otherwise nothing was stored, because PostgreSQL may refuse some records
  */
 async function transact(client, { rejected, cuts, streams, toDefault }, turn, copyRecords) {
   await client.query('BEGIN');
@@ -114,7 +114,7 @@ async function transact(client, { rejected, cuts, streams, toDefault }, turn, co
     const { code } = /** @type {{ code?: string }} */ (error);
     // Without a SQLSTATE the connection is gone; it is not waited for again.
     if (code !== undefined) await client.query('ROLLBACK').catch(() => {});
-    if (storingRecords && isRefusal(error)) return error;
+    if (storingRecords && mayBeRefusal(error)) return error;
     throw error;
   }
 }

@@ -15,13 +15,21 @@ import { World } from '../../helpers/rotation-world.js';
 const FAULTS = `
   ALTER TABLE pgsluice.record ADD CONSTRAINT no_forbidden CHECK (message NOT LIKE '%forbidden%');
   CREATE TABLE fault (code text);
+  CREATE SEQUENCE attempt;
   CREATE FUNCTION judge() RETURNS trigger LANGUAGE plpgsql AS $$
     DECLARE fault text;
     BEGIN
       IF NEW.message LIKE '%raise%' THEN RAISE EXCEPTION 'not this one: %', NEW.message; END IF;
       IF NEW.message LIKE '%divide%' THEN PERFORM 1 / 0; END IF;
+      IF NEW.message LIKE '%own state%' THEN RAISE EXCEPTION 'no' USING ERRCODE = 'MY001'; END IF;
+      ASSERT NEW.message NOT LIKE '%assert%', 'no';
+      -- A sequence knows of attempts that were taken back.
+      IF NEW.message LIKE '%at first%' AND nextval('attempt') < 4 THEN RAISE EXCEPTION 'soon' USING ERRCODE = 'MY002'; END IF;
+      IF NEW.message LIKE '%full%' AND EXISTS (SELECT FROM fault WHERE code = 'full') THEN
+        RAISE EXCEPTION 'the disk is full' USING ERRCODE = '53100';
+      END IF;
       IF NEW.message LIKE '%slow%' AND EXISTS (SELECT FROM fault WHERE code = 'sleep') THEN PERFORM pg_sleep(10); END IF;
-      FOR fault IN SELECT code FROM fault WHERE code <> 'sleep' LOOP
+      FOR fault IN SELECT code FROM fault WHERE code NOT IN ('sleep', 'full') LOOP
         RAISE EXCEPTION 'the storage has a fault' USING ERRCODE = fault;
       END LOOP;
       RETURN NEW;
@@ -68,8 +76,9 @@ describe('a storage that refuses', () => {
     ['every second', n => n % 2 === 0],
     ['all', () => true],
   ];
-  for (const word of ['forbidden', 'raise', 'divide', 'late']) {
+  for (const word of ['forbidden', 'raise', 'divide', 'late', 'own state', 'assert']) {
     test(`"${word}": ${guilty.map(([which]) => which).join(', ')} of nine rows`, async () => {
+      /** @type {{ stream: import('../../helpers/rotation-world.js').Watched, lines: string[] }[]} */
       const streams = [];
       for (const [, is] of guilty) {
         const stream = await world.watch();
@@ -78,7 +87,7 @@ describe('a storage that refuses', () => {
         await stream.connect();
         streams.push({ stream, lines });
       }
-      for (const { stream, lines } of streams) {
+      const check = async (/** @type {(typeof streams)[number]} */ { stream, lines }) => {
         const isGood = (/** @type {string} */ line) => line.startsWith('good');
         await stream.until(
           async () => (await stream.lines()).length + (await stream.rejected()).length >= 9,
@@ -98,7 +107,8 @@ describe('a storage that refuses', () => {
         );
         assert.equal(stream.status?.records, lines.filter(isGood).length + 1);
         await stream.disconnect();
-      }
+      };
+      await Promise.all(streams.map(check));
     });
   }
 
@@ -204,6 +214,15 @@ describe('a storage that refuses', () => {
         ]),
     ),
     [
+      'a trigger refuses every statement, even one without rows',
+      () =>
+        world.client.query(`
+          CREATE FUNCTION closed() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'closed'; END $$;
+          CREATE TRIGGER closed BEFORE INSERT ON pgsluice.record EXECUTE FUNCTION closed();
+          CREATE TRIGGER closed BEFORE INSERT ON pgsluice.${today} EXECUTE FUNCTION closed()`),
+      () => world.client.query('DROP FUNCTION closed CASCADE'),
+    ],
+    [
       'its backend is cancelled',
       () => world.client.query(`INSERT INTO fault VALUES ('sleep')`).then(() => signal('cancel')),
       () => world.client.query('DELETE FROM fault'),
@@ -259,6 +278,35 @@ describe('a storage that refuses', () => {
       await stream.disconnect();
     });
   }
+
+  test('a fault of the storage among refused rows takes all back; then the refused ones are rejected', async () => {
+    const stream = await world.watch();
+    stream.write('a.log', 'before\n');
+    await stream.connect();
+    await stream.sees('before');
+    const { failures } = world;
+    await world.client.query(`INSERT INTO fault VALUES ('full')`);
+    stream.append('a.log', 'forbidden 1\nfull 2\ngood 3\n');
+    await stream.until(() => world.failures > failures, 'the failure');
+    assert.deepEqual([await stream.lines(), await stream.rejected()], [['before'], []]);
+    await world.client.query('DELETE FROM fault');
+    await stream.sees('good 3');
+    assert.deepEqual(await stream.lines(), ['before', 'full 2', 'good 3']);
+    assert.deepEqual(await refusedMessages(stream), ['forbidden 1']);
+    await stream.disconnect();
+  });
+
+  test('a row that is refused for a reason of its own, and then is not, is stored', async () => {
+    const stream = await world.watch();
+    stream.write('a.log', 'good\nat first\nown state\ngood too\n');
+    await stream.connect();
+    await stream.sees('good too');
+    assert.deepEqual(await stream.lines(), ['good', 'at first', 'good too']);
+    assert.deepEqual(await refusedMessages(stream), ['own state']);
+    const { rows } = await world.client.query('SELECT last_value::int AS attempts FROM attempt');
+    assert.deepEqual(rows, [{ attempts: 4 }], 'in the batch, in its portion, alone, and once more');
+    await stream.disconnect();
+  });
 
   test('a partition that somebody drops is made again, with the constraints of the table', async () => {
     const stream = await world.watch();
