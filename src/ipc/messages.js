@@ -12,6 +12,7 @@
  *   worker  turn -> master   -> sshproxy          the worker wants to connect by itself (ssh2): whole fleet, one pace
  *   sshproxy turn -> master  -> worker            ... now
  *   worker  outcome -> master -> sshproxy         ... and how it went
+ *   sshproxy refused -> master -> worker          the host refuses us: why this stream waits for its turn
  */
 
 /**
@@ -107,6 +108,7 @@
  *   | { type: 'fifo', streamId: number, attempt: number, path: string }
  *   | { type: 'started', streamId: number, attempt: number }
  *   | { type: 'turn', streamId: number, attempt: number }
+ *   | { type: 'refused', streamId: number, attempt: number, error: ErrorReport }
  *   | { type: 'closed', streamId: number, attempt: number, error: ErrorReport | null }
  *   | { type: 'stop' }} ToWorker
  */
@@ -117,7 +119,7 @@
  *   | { type: 'opened', streamId: number, attempt: number }
  *   | { type: 'close', streamId: number, attempt: number }
  *   | { type: 'turn', streamId: number, attempt: number }
- *   | { type: 'outcome', streamId: number, attempt: number, code: import('../base/errors.js').ErrorCode | null }
+ *   | { type: 'outcome', streamId: number, attempt: number, error: ErrorReport | null }
  *   | { type: 'released', streamId: number, fenced: boolean }
  *   | { type: 'status', status: WorkerStatus }} FromWorker
  */
@@ -128,7 +130,7 @@
  *   | { type: 'opened', streamId: number, attempt: number }
  *   | { type: 'close', streamId: number, attempt: number }
  *   | { type: 'turn', host: HostSpec, streamId: number, attempt: number }
- *   | { type: 'outcome', streamId: number, attempt: number, code: import('../base/errors.js').ErrorCode | null }
+ *   | { type: 'outcome', streamId: number, attempt: number, error: ErrorReport | null }
  *   | { type: 'forget', hostId: number }
  *   | { type: 'stop' }} ToProxy
  */
@@ -147,6 +149,7 @@
  *   | { type: 'fifo', streamId: number, attempt: number, path: string }
  *   | { type: 'started', streamId: number, attempt: number }
  *   | { type: 'turn', streamId: number, attempt: number }
+ *   | { type: 'refused', streamId: number, attempt: number, error: ErrorReport }
  *   | { type: 'closed', streamId: number, attempt: number, error: ErrorReport | null }
  *   | { type: 'status', status: ProxyStatus }} FromProxy
  */

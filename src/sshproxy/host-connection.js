@@ -6,10 +6,12 @@
  */
 import { mkdirSync } from 'node:fs';
 import { PgsluiceError } from '../base/errors.js';
+import { isSshRefusal } from '../base/ssh-refusal.js';
 import { Client } from '../system-ssh/index.js';
 import { opensshConfig } from '../transport/openssh-config.js';
 import { HostPace } from './host-pace.js';
 
+/** @typedef {import('../ipc/messages.js').ErrorReport} ErrorReport */
 /** @typedef {import('../ipc/messages.js').HostSpec} HostSpec */
 /** @typedef {import('../system-ssh/client.js').MuxStream} MuxStream */
 /** @typedef {import('../ipc/messages.js').ProxySettings} ProxySettings */
@@ -34,6 +36,8 @@ export class HostConnection {
   /** @type {NodeJS.Timeout | null} */
   #idleTimer = null;
   #ended = false;
+  /** why the host does not let us in, as it said last @type {ErrorReport | null} */
+  refusal = null;
 
   /**
    * @param {HostSpec} spec
@@ -80,6 +84,12 @@ export class HostConnection {
       this.#sessionEnded();
       throw error;
     }
+  }
+
+  /** How an attempt to connect went, whoever made it. @param {ErrorReport | null} error */
+  tried(error) {
+    this.refusal = error !== null && isSshRefusal(error.code) ? error : null;
+    if (error !== null) this.#stats.failures[error.code] = (this.#stats.failures[error.code] ?? 0) + 1;
   }
 
   /** The server denied what this session asked for. @param {MuxStream} stream */
@@ -146,11 +156,12 @@ export class HostConnection {
         });
       });
     } catch (error) {
-      const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';
-      this.#stats.failures[code] = (this.#stats.failures[code] ?? 0) + 1;
-      turn.failed(code);
-      throw named(this.#spec.name, error);
+      const known = named(this.#spec.name, error);
+      this.tried({ code: known.code, message: known.message });
+      turn.failed(known.code);
+      throw known;
     }
+    this.tried(null);
     turn.succeeded();
     this.#stats.connections += 1;
     this.#client = client;
@@ -169,7 +180,7 @@ export class HostConnection {
   }
 }
 
-/** @param {string} host @param {unknown} error @returns {Error} with the host's name */
+/** @param {string} host @param {unknown} error @returns {PgsluiceError} with the host's name */
 function named(host, error) {
   const { message } = /** @type {Error} */ (error);
   const code = error instanceof PgsluiceError ? error.code : 'SSH_PROTOCOL';

@@ -84,12 +84,12 @@ export class SshProxy {
       case 'outcome': {
         const channel = this.#channels.get(keyOf(message));
         if (!channel) return;
-        if (message.code === null) channel.turn?.succeeded();
-        else {
-          channel.turn?.failed(message.code);
-          this.#stats.failures[message.code] = (this.#stats.failures[message.code] ?? 0) + 1;
-        }
+        const connection = this.#hosts.get(channel.host.hostId);
+        if (connection?.serves(channel.host)) connection.tried(message.error);
+        if (message.error === null) channel.turn?.succeeded();
+        else channel.turn?.failed(message.error.code);
         this.#end(channel, null);
+        this.#tellRefusal(channel.host);
         return;
       }
       case 'close': {
@@ -131,7 +131,9 @@ export class SshProxy {
 
   /** @param {Channel} channel of a worker that connects by itself */
   async #giveTurn(channel) {
-    const turn = await this.#hostConnection(channel.host).pace.turn(channel.ending.signal);
+    const connection = this.#hostConnection(channel.host);
+    this.#tellRefusal(channel.host);
+    const turn = await connection.pace.turn(channel.ending.signal);
     if (channel.ended) {
       turn.abandoned();
       return;
@@ -139,6 +141,16 @@ export class SshProxy {
     channel.turn = turn;
     this.#stats.connects += 1;
     this.#send({ type: 'turn', streamId: channel.streamId, attempt: channel.attempt });
+  }
+
+  /** Whoever waits for a host that refuses us says why, not only the stream that has tried. @param {HostSpec} host */
+  #tellRefusal({ hostId }) {
+    const error = this.#hosts.get(hostId)?.refusal;
+    if (!error) return;
+    for (const { host, streamId, attempt, turn, stream } of this.#channels.values()) {
+      if (host.hostId !== hostId || turn !== null || stream !== null) continue;
+      this.#send({ type: 'refused', streamId, attempt, error });
+    }
   }
 
   /** @param {Channel} channel */
@@ -177,6 +189,7 @@ export class SshProxy {
     try {
       this.#unlink(channel);
       const connection = this.#hostConnection(channel.host);
+      this.#tellRefusal(channel.host);
       const { stream, connectionEnd } = await connection.exec(channel.command, fd);
       if (channel.ended) {
         stream.destroy();

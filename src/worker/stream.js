@@ -187,6 +187,12 @@ export class Stream {
     return { advance, stored };
   }
 
+  /** The host refuses us: it was another stream that tried. @param {number} attempt @param {import('../ipc/messages.js').ErrorReport} error */
+  refused(attempt, { code, message }) {
+    if (attempt === this.#attempt && this.status.mode === 'connecting')
+      this.status.error = { code, message: oneLine(message) };
+  }
+
   /** What takeAdvance gave is stored. @param {Counts} stored */
   committed({ records, rejected, lostBytes, lostEvents }) {
     this.status.records += records;

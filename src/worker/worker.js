@@ -111,6 +111,9 @@ export class Worker {
         return;
       case 'turn':
         return this.#onTurn(message);
+      case 'refused':
+        this.#streams.get(message.streamId)?.refused(message.attempt, message.error);
+        return;
       case 'closed':
         return this.#onClosed(message);
       default:
@@ -264,9 +267,10 @@ export class Worker {
     /** @type {ByteSource | null} */
     let source = null;
     let told = false;
-    /** @param {import('../base/errors.js').ErrorCode | null} code */
-    const tell = code => {
-      if (!told) this.#send({ type: 'outcome', streamId, attempt, code });
+    /** @param {PgsluiceError | null} error */
+    const tell = error => {
+      const report = error && { code: error.code, message: error.message };
+      if (!told) this.#send({ type: 'outcome', streamId, attempt, error: report });
       told = true;
     };
     this.#turns.set(key, {
@@ -278,7 +282,7 @@ export class Worker {
             ...handlers,
             onConnect: () => tell(null),
             onEnd: error => {
-              tell(error?.code ?? null);
+              tell(error);
               handlers.onEnd(error);
             },
           },

@@ -164,11 +164,11 @@ describe('connections', () => {
       const more = ['b', 'c', 'd'].flatMap(name => ['--log', join(logs, name)]);
       await daemon.addHost(transport, { log: logs, server: sshd, transport, more });
     }
-    // One of its streams tries, and hears it.
+    // One of its streams tries; all say why they wait.
     for (const name of TRANSPORTS) {
       await until(async () => {
         const host = (await daemon.status()).hosts.find(each => each.name === name);
-        return host?.streams.some(({ error }) => error?.code === 'SSH_AUTH_REFUSED');
+        return host?.streams.every(({ error }) => error?.code === 'SSH_AUTH_REFUSED');
       }, name);
     }
     const before = sshd.connections();
