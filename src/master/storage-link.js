@@ -237,7 +237,9 @@ export class StorageLink {
 
   #maintain() {
     this.#maintainNow().then(
-      ({ dropped }) => {
+      ({ dropped, forgottenFiles }) => {
+        if (forgottenFiles > 0)
+          this.#log.info({ forgottenFiles }, 'files that no record names were forgotten');
         if (dropped.length > 0) this.#log.info({ dropped }, 'partitions past retention were dropped');
       },
       error => this.#log.error({ err: error }, 'partitions could not be made ahead'),

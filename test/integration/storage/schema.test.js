@@ -60,7 +60,7 @@ for (const binaries of ['embedded', 'system']) {
         results.map(({ from }) => from).toSorted((a, b) => a - b),
         [0, 3, 3, 3],
       );
-      assert.deepEqual(await migrate(client), { from: 3, to: 3 });
+      assert.deepEqual(await migrate(client), { from: 4, to: 4 });
       for (const one of [client, ...clients]) await one.end();
     });
 
