@@ -66,7 +66,7 @@ function readStatus(text) {
 }
 
 /** @param {import('./output.js').Output} output @param {Status} answer */
-export function printStatus(output, { ready, reason, storage, hosts, workers, sshproxy, master }) {
+export function printStatus(output, { ready, reason, storage, hosts, redact, workers, sshproxy, master }) {
   if (!ready) output.labelled('not ready: ', reason ?? 'it is starting', 'yellow');
   if (hosts.length === 0) output.line(`no host is monitored yet: see "${ownCommand('help host add')}"`);
   else {
@@ -75,10 +75,21 @@ export function printStatus(output, { ready, reason, storage, hosts, workers, ss
       hosts.flatMap(host => host.streams.map(stream => [host.name, ...streamCells(stream)])),
     );
   }
+  if (redact.length > 0) output.line(redactedText(workers, redact));
   const restarts = workers.reduce((sum, worker) => sum + worker.restarts, sshproxy.restarts);
   output.line(
     `master ${master.pid}, sshproxy ${sshproxy.pid ?? 'down'}, ${workers.filter(worker => worker.ready).length} of ${workers.length} workers, ${restarts} restarts; storage ${storage.mode}${storage.error === null ? '' : ` (${storage.error})`}`,
   );
+}
+
+/** @param {Status['workers']} workers @param {Status['redact']} classes @returns {string} */
+function redactedText(workers, classes) {
+  const all = workers.flatMap(({ totals }) => (totals ? [totals.redacted] : []));
+  const records = all.reduce((sum, redacted) => sum + redacted.records, 0);
+  const each = classes.map(
+    name => `${name} ${all.reduce((sum, redacted) => sum + (redacted.classes[name] ?? 0), 0)}`,
+  );
+  return `redacted records: ${records} (${each.join(', ')})`;
 }
 
 /** @param {StreamReport} stream @returns {string[]} */

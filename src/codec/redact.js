@@ -8,6 +8,7 @@
  * What is not certain is redacted. Work is linear; of a text longer than SEARCHED_BYTES the rest is redacted whole.
  */
 import { createHash } from 'node:crypto';
+import { REDACT_CLASSES } from '../base/redact-classes.js';
 import { CopyBuffer } from './copy-buffer.js';
 import { CSVLOG_COLUMNS, LEADING_FIELDS, LOG_FIELDS, MESSAGE, SEVERITY, TEXT } from './copy-columns.js';
 import { findCredentials } from './redact-credentials.js';
@@ -17,6 +18,24 @@ import { CUT_BIT, REDACTED_BIT } from './row-ends.js';
 
 /** @import { RedactClass } from '../base/redact-classes.js' */
 /** @import { Rejected } from './copy-rejected.js' */
+
+/**
+ * @typedef {object} Redactions
+ * @property {number} records that something was taken out of
+ * @property {Partial<Record<RedactClass, number>>} classes records by class: of several classes, in each of them
+ */
+
+/** @returns {Redactions} */
+export const noRedactions = () => ({ records: 0, classes: {} });
+
+/** @param {Redactions} sum grows @param {Redactions} more */
+export function addRedactions(sum, { records, classes }) {
+  sum.records += records;
+  for (const name of REDACT_CLASSES) {
+    const count = classes[name] ?? 0;
+    if (count > 0) sum.classes[name] = (sum.classes[name] ?? 0) + count;
+  }
+}
 
 /** What stands in the place of a secret. */
 const REDACTED = '[redacted]';
@@ -56,6 +75,8 @@ export class Redactor {
   #starts = new Int32Array(LOG_FIELDS);
   #lengths = new Int32Array(LOG_FIELDS);
   #isSyntaxError = false;
+  /** of what was found in it, as far as that is known @type {Set<RedactClass>} */
+  #foundClasses = new Set();
 
   /** @param {readonly RedactClass[]} classes at least one */
   constructor(classes) {
@@ -65,8 +86,9 @@ export class Redactor {
   /**
    * @param {CopyBuffer} rows whole rows; those from `from` on are rewritten
    * @param {number} from where a row begins, in bytes
+   * @param {Redactions} [counts] grow by what is taken out
    */
-  redact(rows, from) {
+  redact(rows, from, counts = noRedactions()) {
     const { buffer } = rows;
     const end = rows.length;
     const out = this.#scratch;
@@ -75,6 +97,8 @@ export class Redactor {
       next = this.#readRow(rows.view, at);
       const found = this.#findSecrets(buffer);
       if (found.size === 0) continue;
+      counts.records += 1;
+      for (const name of this.#foundClasses) counts.classes[name] = (counts.classes[name] ?? 0) + 1;
       append(out, buffer, copied, at);
       this.#writeRow(out, buffer, at, next, found);
       copied = next;
@@ -125,6 +149,7 @@ export class Redactor {
    */
   #findSecrets(buffer) {
     const found = new Map();
+    this.#foundClasses.clear();
     const marks = this.#lengths[MARKS_FIELD] === -1 ? 0 : buffer.readInt32BE(this.#starts[MARKS_FIELD] + 4);
     const isUnreadable = this.#lengths[SEVERITY_FIELD] === -1 && (marks & (1 << CUT_BIT)) !== 0;
     const state = this.#text(buffer, STATE_FIELD, this.#lengths[STATE_FIELD]);
@@ -136,11 +161,18 @@ export class Redactor {
       const spans = [];
       // Of a row that was cut, the beginning may be of any format.
       if (isUnreadable && field === MESSAGE_FIELD) spans.push(0, length);
-      else if (STATEMENT_FIELDS.has(field) && this.#isStatementSecret()) spans.push(0, length);
-      else this.#search(buffer, field, state, spans);
+      else if (STATEMENT_FIELDS.has(field) && this.#isStatementSecret()) {
+        this.#foundClasses.add(this.#classOfStatement);
+        spans.push(0, length);
+      } else this.#search(buffer, field, state, spans);
       if (spans.length > 0) found.set(field, spans.length === 2 ? spans : united(spans));
     }
     return found;
+  }
+
+  /** Of a statement that is secret. @returns {RedactClass} */
+  get #classOfStatement() {
+    return this.#classes.has('statement_text') ? 'statement_text' : 'parsing_error';
   }
 
   #isStatementSecret() {
@@ -162,33 +194,39 @@ export class Redactor {
       return;
     }
     const text = this.#text(buffer, field, searched);
-    if (isWorded) this.#readWording(text, this.#classesOfUnknown(field, state), spans);
+    if (isWorded) this.#readWording(text, this.#classOfUnknown(field, state), spans);
     if (this.#classes.has('credential')) {
+      const before = spans.length;
       for (const place of findCredentials(text)) spans.push(place);
+      if (spans.length > before) this.#foundClasses.add('credential');
     }
     if (searched < length) spans.push(searched, length);
   }
 
   /**
    * @param {string} text
-   * @param {boolean} redactsUnknown
+   * @param {RedactClass | null} unknown class of an unknown wording that is redacted
    * @param {number[]} spans
    */
-  #readWording(text, redactsUnknown, spans) {
+  #readWording(text, unknown, spans) {
     const templates = this.#templates;
     let followsSecret = false;
     for (let at = 0; at < text.length;) {
       const end = templates.find(text, at);
       this.#isSyntaxError ||= templates.spans.some(({ hole }) => hole === 'E');
       // An unknown line after a secret may be more of it: what was taken for its end was a part.
-      if ((end === NONE || end === LOOSE) && (redactsUnknown || followsSecret)) {
+      if ((end === NONE || end === LOOSE) && (unknown !== null || followsSecret)) {
+        if (unknown !== null) this.#foundClasses.add(unknown);
         spans.push(at, text.length);
         return;
       }
       for (const { from, to, hole } of templates.spans) {
-        if (!this.#isOn(hole)) continue;
+        const name = this.#classOfHole(hole);
+        if (name === null) continue;
         followsSecret = true;
-        if (to > from) spans.push(from, to);
+        if (to <= from) continue;
+        this.#foundClasses.add(name);
+        spans.push(from, to);
       }
       if (end === LOOSE) return;
       const newline = end === NONE ? text.indexOf('\n', at) : end;
@@ -196,23 +234,24 @@ export class Redactor {
     }
   }
 
-  /** @param {string} hole */
-  #isOn(hole) {
+  /** @param {string} hole @returns {RedactClass | null} null: what is in it stays */
+  #classOfHole(hole) {
     const classes = CLASSES_OF_HOLE[hole] ?? [];
-    return classes.some(name => this.#classes.has(name)) || (hole === 'S' && this.#isStatementSecret());
+    const isOn = classes.find(name => this.#classes.has(name));
+    return isOn ?? (hole === 'S' && this.#isStatementSecret() ? this.#classOfStatement : null);
   }
 
   /**
    * @param {number} field
    * @param {string} state SQLSTATE
-   * @returns {boolean} a text of unknown wording in this field may hold a secret of a class that is on
+   * @returns {RedactClass | null} a text of unknown wording in this field may hold a secret of this class, which is on
    */
-  #classesOfUnknown(field, state) {
-    if (this.#classes.has('unidentified')) return true;
+  #classOfUnknown(field, state) {
+    if (this.#classes.has('unidentified')) return 'unidentified';
     // duration: in another language, with a statement or a plan
-    if (field === MESSAGE_FIELD && this.#lengths[DURATION_FIELD] !== -1) return this.#isOn('A');
+    if (field === MESSAGE_FIELD && this.#lengths[DURATION_FIELD] !== -1) return this.#classOfHole('A');
     const likely = CLASS_OF_STATE[state.slice(0, 2)];
-    return likely !== undefined && this.#classes.has(likely);
+    return likely !== undefined && this.#classes.has(likely) ? likely : null;
   }
 
   /**

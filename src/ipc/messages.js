@@ -94,7 +94,7 @@
 /**
  * @typedef {object} WorkerStatus
  * @property {StreamStatus[]} streams
- * @property {{ batches: number, records: number, rejected: number, bytes: number, commitSeconds: number, failures: number }} totals since the process began
+ * @property {{ batches: number, records: number, rejected: number, bytes: number, commitSeconds: number, failures: number, redacted: { records: number, classes: Partial<Record<import('../base/redact-classes.js').RedactClass, number>> } }} totals since the process began
  * @property {number} rssBytes
  * @property {number} cpuSeconds
  * @property {number} loopDelayMs 99th percentile since the last report

@@ -382,6 +382,7 @@ export class Daemon {
       notReady: this.#notReady(),
       storage: { mode: this.#link.mode, error: this.#link.error },
       hosts: this.#hosts,
+      redact: this.#config.log.redact,
       streams: this.#fleet.streams,
       workers: this.#workers.map(({ process: worker, ready, status }) => ({
         pid: worker.pid,

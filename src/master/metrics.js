@@ -114,7 +114,7 @@ function collectStreams({ hosts }, gauge, counter) {
 }
 
 /** @param {Status} status @param {Collect} gauge @param {Collect} counter */
-function collectWorkers({ workers }, gauge, counter) {
+function collectWorkers({ workers, redact }, gauge, counter) {
   /** @param {(totals: NonNullable<Status['workers'][number]['totals']>) => number} value @returns {[Labels, number][]} */
   const totals = value =>
     workers.flatMap((worker, index) =>
@@ -142,6 +142,22 @@ function collectWorkers({ workers }, gauge, counter) {
     'Time spent in transactions of batches',
     totals(({ commitSeconds }) => commitSeconds),
   );
+  if (redact.length > 0) {
+    counter(
+      'pgsluice_redacted_records_total',
+      'Records stored that secrets were taken out of',
+      totals(({ redacted }) => redacted.records),
+    );
+    counter(
+      'pgsluice_redacted_records_by_class_total',
+      'The same by class of secret, as far as it is known: in each of several',
+      redact.flatMap(name =>
+        totals(({ redacted }) => redacted.classes[name] ?? 0).map(
+          ([labels, value]) => /** @type {[Labels, number]} */ ([{ ...labels, class: name }, value]),
+        ),
+      ),
+    );
+  }
   gauge(
     'pgsluice_worker_streams',
     'Streams of each worker',

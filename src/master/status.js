@@ -38,6 +38,7 @@
  * @property {string | null} reason why not
  * @property {{ mode: string, error: string | null }} storage
  * @property {HostReport[]} hosts
+ * @property {readonly import('../base/redact-classes.js').RedactClass[]} redact classes of secrets that are not stored
  * @property {{ pid: number | null, ready: boolean, restarts: number, streams: number, rssBytes: number, cpuSeconds: number, loopDelayMs: number, totals: WorkerStatus['totals'] | null }[]} workers
  * @property {{ pid: number | null, ready: boolean, restarts: number, status: ProxyStatus | null }} sshproxy
  * @property {{ pid: number, rssBytes: number }} master
@@ -48,12 +49,13 @@
  * @param {Error | null} input.notReady
  * @param {{ mode: string, error: Error | null }} input.storage
  * @param {HostRow[]} input.hosts
+ * @param {Status['redact']} input.redact
  * @param {Map<number, FleetStream>} input.streams
  * @param {{ pid: number | null, restarts: number, ready: boolean, status: WorkerStatus | null }[]} input.workers
  * @param {{ pid: number | null, restarts: number, ready: boolean, status: ProxyStatus | null }} input.proxy
  * @returns {Status}
  */
-export function describeStatus({ notReady, storage, hosts, streams, workers, proxy }) {
+export function describeStatus({ notReady, storage, hosts, redact, streams, workers, proxy }) {
   return {
     ready: notReady === null,
     reason: notReady?.message ?? null,
@@ -68,6 +70,7 @@ export function describeStatus({ notReady, storage, hosts, streams, workers, pro
         describeStream(path, streams.get(streamId), host.paused),
       ),
     })),
+    redact,
     workers: workers.map(({ pid, restarts, ready, status }) => ({
       pid,
       ready,

@@ -15,6 +15,7 @@
 import { CopyBuffer } from '../codec/copy-buffer.js';
 import { encodeRejected } from '../codec/copy-rejected.js';
 import { dropStreams } from '../codec/copy-rows.js';
+import { addRedactions, noRedactions } from '../codec/redact.js';
 import { commitBatch, FencedError } from '../storage/batch.js';
 import { cutConnection, endConnection } from '../storage/connect.js';
 import { BatchSize } from './batch-size.js';
@@ -44,6 +45,7 @@ class Batch {
     this.rejected = new CopyBuffer(REJECTED_BYTES);
     /** bytes of records that secrets were taken out of */
     this.redacted = 0;
+    this.redactions = noRedactions();
     /** @type {Set<number>} */
     this.days = new Set();
     /** @type {import('../codec/row-sink.js').CutRecord[]} */
@@ -72,6 +74,7 @@ class Batch {
     this.records.reset();
     this.rejected.reset();
     this.redacted = 0;
+    this.redactions = noRedactions();
     this.days.clear();
     this.cuts = [];
     this.streams.clear();
@@ -109,7 +112,15 @@ export class Batcher {
   /** batches to be committed one at a time */
   #singleFile = 0;
 
-  totals = { batches: 0, records: 0, rejected: 0, bytes: 0, commitSeconds: 0, failures: 0 };
+  totals = {
+    batches: 0,
+    records: 0,
+    rejected: 0,
+    bytes: 0,
+    commitSeconds: 0,
+    failures: 0,
+    redacted: noRedactions(),
+  };
   /** why the last batch was not stored, until one is @type {{ error: unknown, at: number } | null} */
   failure = null;
 
@@ -254,8 +265,8 @@ export class Batcher {
   /** What was parsed since the last time; the work goes on in the next batch if this one is closed in between. */
   #redact() {
     if (this.#redactor === null) return;
-    const { records, redacted } = this.#batch;
-    if (records.length > redacted) this.#redactor.redact(records, redacted);
+    const { records, redacted, redactions } = this.#batch;
+    if (records.length > redacted) this.#redactor.redact(records, redacted, redactions);
     this.#batch.redacted = records.length;
   }
 
@@ -332,6 +343,7 @@ export class Batcher {
     this.totals.records += batch.records.rows - refusedRows;
     this.totals.rejected += batch.rejected.rows + refusedRows;
     this.totals.bytes += batch.bytes;
+    addRedactions(this.totals.redacted, batch.redactions);
     for (const [stream, { stored }] of advances) {
       const { records, rejected, ...lost } = stored;
       const mine = refused?.rows.get(stream.streamId) ?? 0;

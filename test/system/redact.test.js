@@ -24,7 +24,7 @@ import { socketUrl, csvlogSettings, startPostgres } from '../helpers/postgres.js
 import { TestDaemon } from '../helpers/daemon.js';
 
 /** @typedef {import('../helpers/postgres.js').TestPostgres} TestPostgres */
-/** @typedef {{ words: Set<string>, rest: { count: number, md5: string }, marked: number, rejected: number }} Stored rest: besides texts */
+/** @typedef {{ words: Set<string>, rest: { count: number, md5: string }, marked: number, rejected: number, shown: string }} Stored rest: besides texts */
 
 const WAIT_MS = 60_000;
 /** A word of each secret: zq, its class, a number. */
@@ -224,6 +224,12 @@ describe('secrets', { concurrency: 3 }, () => {
       if (Date.now() > deadline) throw new Error(`not seen: ${String(condition)}`);
   }
 
+  /** @param {TestDaemon} daemon @param {number} records @returns {Promise<string>} what status and metrics say */
+  async function countersOf(daemon, records) {
+    await until(async () => (await daemon.status()).workers[0]?.totals?.redacted.records === records);
+    return (await daemon.run('status')) + (await (await fetch(`${daemon.url}/metrics`)).text());
+  }
+
   /**
    * Reads the files with a daemon.
    * @param {string} redact
@@ -246,6 +252,8 @@ describe('secrets', { concurrency: 3 }, () => {
         const { rows } = await client.query('SELECT sum("offset")::int AS read FROM pgsluice.file');
         return rows[0].read === size;
       });
+      const { rows: marked } = await client.query('SELECT count(*)::int FROM pgsluice.marked WHERE redacted');
+      const shown = redact === 'all' ? await countersOf(daemon, marked[0].count) : '';
       await daemon.stop();
       const { rows: tables } = await client.query(
         `SELECT relname FROM pg_class WHERE relnamespace = 'pgsluice'::regnamespace AND relkind IN ('r', 'p')`,
@@ -264,8 +272,8 @@ describe('secrets', { concurrency: 3 }, () => {
                   sql_state_code, duration_ms, session_line_num, query_id), ';' ORDER BY stream, file_offset))
            FROM pgsluice.log`,
       );
-      const { rows: marked } = await client.query('SELECT count(*)::int FROM pgsluice.marked WHERE redacted');
       return {
+        shown,
         words: new Set(text.match(WORD)),
         rest: rest[0],
         marked: marked[0].count,
@@ -314,10 +322,16 @@ describe('secrets', { concurrency: 3 }, () => {
   }
 
   test('all takes all of them out, and nothing else is lost', async () => {
-    const { words, rest, marked, rejected } = await store('all');
+    const { words, rest, marked, rejected, shown } = await store('all');
     assert.deepEqual([...words], []);
     assert.deepEqual(rest, plain.rest);
     assert.ok(marked > 0);
     assert.equal(rejected, 3);
+    assert.match(shown, new RegExp(`^redacted records: ${marked} \\(credential [1-9]`, 'm'));
+    assert.match(shown, new RegExp(`^pgsluice_redacted_records_total\\{worker="1"\\} ${marked}$`, 'm'));
+    for (const name of REDACT_CLASSES) {
+      const line = `^pgsluice_redacted_records_by_class_total\\{worker="1",class="${name}"\\} [1-9]`;
+      assert.match(shown, new RegExp(line, 'm'));
+    }
   });
 });

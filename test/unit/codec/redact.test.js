@@ -5,7 +5,7 @@ import * as fc from 'fast-check';
 import { REDACT_CLASSES } from '../../../src/base/redact-classes.js';
 import { CopyBuffer } from '../../../src/codec/copy-buffer.js';
 import { CSVLOG_COLUMNS } from '../../../src/codec/copy-columns.js';
-import { Redactor, SEARCHED_BYTES } from '../../../src/codec/redact.js';
+import { addRedactions, noRedactions, Redactor, SEARCHED_BYTES } from '../../../src/codec/redact.js';
 import { LOOSE, NONE, Templates } from '../../../src/codec/redact-templates.js';
 import { readRows } from '../../fuzz/copy-rows.js';
 import { readLogRows, run, sampleColumns, writeRecord } from './csvlog-model.js';
@@ -43,12 +43,18 @@ function recordOf(texts) {
   );
 }
 
-/** @param {Buffer} raw rows @param {readonly RedactClass[]} classes @param {number} [from] @returns {Buffer} */
-function redact(raw, classes, from = 0) {
+/**
+ * @param {Buffer} raw rows
+ * @param {readonly RedactClass[]} classes
+ * @param {number} [from]
+ * @param {import('../../../src/codec/redact.js').Redactions} [counts]
+ * @returns {Buffer}
+ */
+function redact(raw, classes, from = 0, counts = undefined) {
   const rows = new CopyBuffer(16);
   rows.ensure(raw.length);
   rows.length = raw.copy(rows.buffer);
-  new Redactor(classes).redact(rows, from);
+  new Redactor(classes).redact(rows, from, counts);
   return Buffer.from(rows.bytes());
 }
 
@@ -61,6 +67,13 @@ function stored(texts, classes) {
   const [row = []] = readLogRows(bytes);
   const values = row.slice(FIRST, -2).map(value => (typeof value === 'string' ? utf8(value) : value));
   return { ...Object.fromEntries(NAMES.map((name, column) => [name, values[column]])), marks: row[30] };
+}
+
+/** @param {Texts} texts @param {readonly RedactClass[]} classes */
+function redactions(texts, classes) {
+  const counts = noRedactions();
+  redact(run(recordOf(texts), { maxRecordBytes: 1 << 24 }).raw, classes, 0, counts);
+  return counts;
 }
 
 /** @type {[RedactClass, Texts, Texts][]} class, what is written, what is stored */
@@ -211,9 +224,11 @@ for (const [name, texts, expected] of CASES) {
   test(`${name}: ${JSON.stringify(Object.values(texts).at(-1))}`, () => {
     const row = stored(texts, [name]);
     for (const [column, value] of Object.entries(expected)) assert.equal(row[column], value, column);
-    assert.equal(
-      row['marks'] === REDACTED_MARK,
-      Object.values(expected).some(value => value?.includes('[redacted]')),
+    const isRedacted = Object.values(expected).some(value => value?.includes('[redacted]'));
+    assert.equal(row['marks'] === REDACTED_MARK, isRedacted);
+    assert.deepEqual(
+      redactions(texts, [name]),
+      isRedacted ? { records: 1, classes: { [name]: 1 } } : { records: 0, classes: {} },
     );
     for (const other of REDACT_CLASSES) {
       if (other === name || other === 'unidentified') continue;
@@ -225,6 +240,15 @@ for (const [name, texts, expected] of CASES) {
     }
   });
 }
+
+test('records are counted once, and in each class that something was taken out of', () => {
+  const texts = { query: 'SELECT 1', internal_query: 'SELECT 2', application_name: 'password=x' };
+  const counts = redactions(texts, ['statement_text', 'credential', 'ops']);
+  assert.deepEqual(counts, { records: 1, classes: { statement_text: 1, credential: 1 } });
+  addRedactions(counts, redactions(texts, ['credential']));
+  addRedactions(counts, redactions({ message: 'nothing' }, ['credential']));
+  assert.deepEqual(counts, { records: 2, classes: { statement_text: 1, credential: 2 } });
+});
 
 test('a wording with a secret wins over one without, even if the text ends within the secret', () => {
   const templates = new Templates(['value %i', 'value of %i: "%D"', 'value of "%N" is known']);
