@@ -11,6 +11,7 @@ import { loadInventory } from '../storage/inventory.js';
 import { ChildProcess } from './child-process.js';
 import { prepareDirectories, removeStaleFifos, writeKnownHosts } from './directories.js';
 import { Fleet } from './fleet.js';
+import { doubtClock } from './host-clocks.js';
 import { HttpServer } from './http.js';
 import { renderMetrics } from './metrics.js';
 import { describeStatus } from './status.js';
@@ -82,6 +83,7 @@ export class Daemon {
       onEdit: () => this.#reconcile(),
       onLost: () => this.#log.warn('the inventory cannot be read: streams go on as they are'),
       onStandby: () => this.#putDown(),
+      doubtClock: () => doubtClock(this.#fleet.streams.values()),
     });
     this.#http = new HttpServer({
       http: config.http,

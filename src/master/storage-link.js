@@ -20,7 +20,7 @@ import {
 } from '../storage/connect.js';
 import { CHANNEL } from '../storage/inventory.js';
 import { migrate } from '../storage/migrate.js';
-import { maintainPartitions } from '../storage/partitions.js';
+import { applyRetention, makePartitions } from '../storage/partitions.js';
 import { endWhenSilent } from '../storage/silence.js';
 
 /** @typedef {import('../config/load.js').Config} Config */
@@ -39,6 +39,7 @@ const SESSION = `
   SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
   SET tcp_user_timeout = ${ANSWER_MAX_MS}`;
 const MAINTENANCE_MS = 3_600_000;
+const FIRST_RETENTION_MS = 300_000; // hosts have told their time by then
 const BACKOFF = { initialMs: 500, maxMs: 15_000, factor: 2, jitter: 0.2 };
 
 export class StorageLink {
@@ -48,7 +49,9 @@ export class StorageLink {
   #onEdit;
   #onLost;
   #onStandby;
+  #doubtClock;
   #silence;
+  #firstRetentionMs;
   /** tells our sessions from those of other daemons */
   #name = `pgsluice master ${hostname().slice(0, HOST_NAME_CHARS)} ${process.pid} ${randomBytes(3).toString('hex')}`;
   /** @type {import('pg').Client | null} */
@@ -81,16 +84,30 @@ export class StorageLink {
    * @param {() => void} options.onEdit the inventory was edited
    * @param {() => void} options.onLost
    * @param {() => void} options.onStandby another daemon has the fleet
+   * @param {() => string | null} options.doubtClock why our clock may be wrong; null: it is not
    * @param {Parameters<typeof endWhenSilent>[2]} [options.silence] limits of a server that says nothing during work
+   * @param {number} [options.firstRetentionMs] after it is ready
    */
-  constructor({ config, log, onReady, onEdit, onLost, onStandby, silence }) {
+  constructor({
+    config,
+    log,
+    onReady,
+    onEdit,
+    onLost,
+    onStandby,
+    doubtClock,
+    silence,
+    firstRetentionMs = FIRST_RETENTION_MS,
+  }) {
     this.#config = config;
     this.#log = log;
     this.#onReady = onReady;
     this.#onEdit = onEdit;
     this.#onLost = onLost;
     this.#onStandby = onStandby;
+    this.#doubtClock = doubtClock;
     this.#silence = silence;
+    this.#firstRetentionMs = firstRetentionMs;
   }
 
   /** Begins; goes on by itself until close(). Rejects when the storage can never serve, as it is. */
@@ -165,12 +182,10 @@ export class StorageLink {
       return;
     }
     this.#working += 1;
-    await maintainPartitions(client, Date.now(), this.#config.retention.days).finally(
-      () => (this.#working -= 1),
-    );
+    await makePartitions(client, Date.now()).finally(() => (this.#working -= 1));
     client.on('notification', () => this.#onEdit());
     await client.query(`LISTEN ${CHANNEL}`);
-    this.#maintenance = setInterval(() => this.#maintain(), MAINTENANCE_MS);
+    this.#maintenance = setTimeout(() => this.#maintain(), this.#firstRetentionMs);
     this.#backoff.reset();
     this.error = null;
     this.mode = 'ready';
@@ -236,19 +251,25 @@ export class StorageLink {
   }
 
   #maintain() {
-    this.#maintainNow().then(
-      ({ dropped, forgottenFiles }) => {
-        if (forgottenFiles > 0)
-          this.#log.info({ forgottenFiles }, 'files that no record names were forgotten');
-        if (dropped.length > 0) this.#log.info({ dropped }, 'partitions past retention were dropped');
-      },
-      error => this.#log.error({ err: error }, 'partitions could not be made ahead'),
+    this.#maintenance = setTimeout(() => this.#maintain(), MAINTENANCE_MS);
+    this.#maintainNow().catch(error =>
+      this.#log.error({ err: error }, 'the partitions could not be maintained'),
     );
   }
 
   async #maintainNow() {
     await this.#storage?.embedded?.trimLog();
-    return this.use(client => maintainPartitions(client, Date.now(), this.#config.retention.days));
+    await this.use(client => makePartitions(client, Date.now()));
+    const doubt = this.#doubtClock();
+    if (doubt !== null) {
+      this.#log.warn(`${doubt}: no partition past retention is dropped`);
+      return;
+    }
+    const { dropped, forgottenFiles } = await this.use(client =>
+      applyRetention(client, Date.now(), this.#config.retention.days),
+    );
+    if (dropped.length > 0) this.#log.info({ dropped }, 'partitions past retention were dropped');
+    if (forgottenFiles > 0) this.#log.info({ forgottenFiles }, 'files that no record names were forgotten');
   }
 
   /** @param {PgsluiceError} error */
@@ -268,7 +289,7 @@ export class StorageLink {
   async #drop() {
     if (this.#timer) clearTimeout(this.#timer);
     this.#timer = null;
-    if (this.#maintenance) clearInterval(this.#maintenance);
+    if (this.#maintenance) clearTimeout(this.#maintenance);
     this.#maintenance = null;
     if (this.#pulse) clearInterval(this.#pulse);
     this.#pulse = null;

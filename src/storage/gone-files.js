@@ -17,8 +17,7 @@ export async function removeGoneFiles(client, oldest) {
   // Times that have no day of their own say nothing of when they were stored.
   const others = await client.query(
     `SELECT i.inhrelid::regclass::text AS name FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-      WHERE i.inhparent IN ('pgsluice.record'::regclass, 'pgsluice.reject'::regclass) AND c.relname !~ '_[0-9]{8}$'
-         OR i.inhparent = 'pgsluice.record'::regclass AND c.relname ~ '^record_before_'`,
+      WHERE i.inhparent IN ('pgsluice.record'::regclass, 'pgsluice.reject'::regclass) AND c.relname !~ '_[0-9]{8}$'`,
   );
   const unused = others.rows.map(
     ({ name }) =>

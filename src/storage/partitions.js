@@ -1,8 +1,7 @@
 /**
  * Daily partitions (UTC) of the two partitioned tables: pgsluice.record by log_time, pgsluice.reject by received_at.
  * A day is the number of days since 1970-01-01. Rows of days that have no partition go to the default one and move
- * when their day is made, those of long ago to one of their own (record_before_DAY): no time a host can write makes a
- * batch fail, or makes partitions without end.
+ * when their day is made: no time a host can write makes a batch fail, or makes partitions without end.
  */
 import { PgsluiceError } from '../base/errors.js';
 import { removeGoneFiles } from './gone-files.js';
@@ -11,14 +10,16 @@ import { removeGoneFiles } from './gone-files.js';
 // server sees no deadlock there, so nobody here waits for long.
 const LOCK_MAX_MS = 1_000;
 const LOCK_NOT_AVAILABLE = '55P03';
-const RANGES_OVERLAP = '42P17'; // a clock that was set back: rows of the day have a place already
 const PARTITION_LOCK = 0x7067_7370; // 'pgsp'
 const DAY_MS = 86_400_000;
 const DAYS_AHEAD = 3; // so that a weekend without a daemon is bridged
-const DAYS_BACK_MAX = 3660; // ten years of old logs with --from start; older times have one partition together
+const DAYS_BACK_MAX = 3660; // ten years of old logs with --from start; older times go to the default one first
 const DAYS_PARTED_MAX = 100; // days of the default partition that get theirs in one maintenance
+const FIRST_DAY = '0001-01-01'; // before it, no server writes a log
 
 /** @typedef {'record' | 'reject'} PartitionedTable */
+
+const TABLES = /** @type {const} */ (['record', 'reject']);
 
 /** @param {number} ms since the epoch */
 export const dayOf = ms => Math.floor(ms / DAY_MS);
@@ -48,7 +49,7 @@ export function ensurePartition(client, table, day) {
     const exists = await client.query('SELECT to_regclass($1) IS NOT NULL AS exists', [`pgsluice.${name}`]);
     if (exists.rows[0].exists) return;
     await createPartition(client, table, name);
-    await fillAndAttach(client, table, name, dateOf(day), dateOf(day + 1));
+    await fillAndAttach(client, table, name, day);
   });
 }
 
@@ -68,23 +69,20 @@ async function createPartition(client, table, name) {
  * @param {import('pg').Client} client in a transaction
  * @param {PartitionedTable} table
  * @param {string} name of a table that was made
- * @param {string | null} from its first day; null: any
- * @param {string} to the day after its last
+ * @param {number} day
  */
-async function fillAndAttach(client, table, name, from, to) {
+async function fillAndAttach(client, table, name, day) {
   const key = table === 'record' ? 'log_time' : 'received_at';
-  const at = (/** @type {string} */ date) => `'${date} 00:00:00+00'`;
-  const since = from === null ? 'true' : `${key} >= ${at(from)}`;
+  const [from, to] = [`'${dateOf(day)} 00:00:00+00'`, `'${dateOf(day + 1)} 00:00:00+00'`];
   await client.query(
-    `WITH moved AS (DELETE FROM pgsluice.${table}_default WHERE ${since} AND ${key} < ${at(to)} RETURNING *),
+    `WITH moved AS (DELETE FROM pgsluice.${table}_default WHERE ${key} >= ${from} AND ${key} < ${to} RETURNING *),
           stored AS (INSERT INTO pgsluice.${name} SELECT * FROM moved RETURNING stream_id, file_no)
-     UPDATE pgsluice.file f SET records_until = greatest(f.records_until, '${to}')
+     UPDATE pgsluice.file f SET records_until = greatest(f.records_until, ${to}::date)
        FROM (SELECT DISTINCT stream_id, file_no FROM stored) s
       WHERE f.stream_id = s.stream_id AND f.file_no = s.file_no`,
   );
   await client.query(
-    `ALTER TABLE pgsluice.${table} ATTACH PARTITION pgsluice.${name}
-       FOR VALUES FROM (${from === null ? 'MINVALUE' : at(from)}) TO (${at(to)})`,
+    `ALTER TABLE pgsluice.${table} ATTACH PARTITION pgsluice.${name} FOR VALUES FROM (${from}) TO (${to})`,
   );
 }
 
@@ -103,77 +101,59 @@ async function locked(client, work) {
     return true;
   } catch (error) {
     await client.query('ROLLBACK').catch(() => {});
-    const { code } = /** @type {{ code?: string }} */ (error);
-    if (code === LOCK_NOT_AVAILABLE || code === RANGES_OVERLAP) return false;
+    if (/** @type {{ code?: string }} */ (error).code === LOCK_NOT_AVAILABLE) return false;
     throw error;
   }
 }
 
 /**
- * Makes the partitions of the coming days and of days in the default one, drops those of days past retention, and
- * forgets the files that no record names any more.
+ * Makes the partitions of the coming days.
+ * @param {import('pg').Client} client
+ * @param {number} now ms since the epoch
+ */
+export async function makePartitions(client, now) {
+  const today = dayOf(now);
+  for (const table of TABLES) {
+    for (let day = today - 1; day <= today + DAYS_AHEAD; day += 1) await ensurePartition(client, table, day);
+  }
+}
+
+/**
+ * Drops the partitions of days past retention, and forgets the files that no record names any more. A clock that is
+ * wrong makes it drop what should stay.
  * @param {import('pg').Client} client
  * @param {number} now ms since the epoch
  * @param {number} retentionDays
  * @returns {Promise<{ dropped: string[], forgottenFiles: number }>}
  */
-export async function maintainPartitions(client, now, retentionDays) {
+export async function applyRetention(client, now, retentionDays) {
   const today = dayOf(now);
   const dropped = [];
   let oldest = today - retentionDays;
-  for (const table of /** @type {PartitionedTable[]} */ (['record', 'reject'])) {
-    for (let day = today - 1; day <= today + DAYS_AHEAD; day += 1) await ensurePartition(client, table, day);
-    if (table === 'record') await partDefault(client, today);
+  await partDefault(client, today);
+  for (const table of TABLES) {
     for (const { name, day } of await dailyPartitions(client, table)) {
       if (day >= today - retentionDays) continue;
       if (await locked(client, () => drop(client, name))) dropped.push(name);
       else oldest = Math.min(oldest, day);
     }
   }
-  const past = Math.min(oldest, today - Math.max(DAYS_BACK_MAX, retentionDays)) - 1;
-  dropped.push(...(await renewPast(client, past)));
   return { dropped, forgottenFiles: await removeGoneFiles(client, dateOf(oldest)) };
 }
 
 /**
- * Rows that came while their partition could not be made, and whose day nobody has written to since.
+ * Rows of the default partition that came while their own could not be made, or whose day is too long ago to have one:
+ * each day gets its own now, and is kept or dropped as a whole.
  * @param {import('pg').Client} client
  * @param {number} today
  */
 async function partDefault(client, today) {
   const { rows } = await client.query(
     `SELECT DISTINCT (log_time AT TIME ZONE 'UTC')::date - date '1970-01-01' AS day FROM pgsluice.record_default
-      WHERE log_time >= $1::date AND log_time < $2::date LIMIT ${DAYS_PARTED_MAX}`,
-    [dateOf(today - DAYS_BACK_MAX), dateOf(today + DAYS_AHEAD + 1)],
+      WHERE log_time >= '${FIRST_DAY}' AND log_time < $1::date LIMIT ${DAYS_PARTED_MAX}`,
+    [dateOf(today + DAYS_AHEAD + 1)],
   );
   for (const { day } of rows) await ensurePartition(client, 'record', day);
-}
-
-/**
- * Times before all days that get a partition have one together, which is dropped as soon as something is in it: it is
- * past retention by then. Every day it reaches one day further.
- * @param {import('pg').Client} client
- * @param {number} before the day that it ends before
- * @returns {Promise<string[]>} what was dropped with rows in it
- */
-async function renewPast(client, before) {
-  const name = `record_before_${partitionName('record', before).slice(-8)}`;
-  const { rows } = await client.query(
-    `SELECT c.relname FROM pg_inherits i JOIN pg_class c ON c.oid = i.inhrelid
-      WHERE i.inhparent = 'pgsluice.record'::regclass AND c.relname ~ '^record_before_[0-9]{8}$'`,
-  );
-  const old = rows[0]?.relname;
-  const isUsed =
-    old !== undefined && ((await client.query(`SELECT FROM pgsluice.${old} LIMIT 1`)).rowCount ?? 0) > 0;
-  if (!isUsed && old === name) return [];
-  const renewed = await locked(client, async () => {
-    // The order of batches: first the default partition, then the table.
-    await client.query('LOCK TABLE pgsluice.record_default IN ACCESS EXCLUSIVE MODE');
-    if (old !== undefined) await drop(client, old);
-    await createPartition(client, 'record', name);
-    await fillAndAttach(client, 'record', name, null, dateOf(before));
-  });
-  return renewed && isUsed ? [old] : [];
 }
 
 /**

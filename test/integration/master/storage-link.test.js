@@ -69,6 +69,7 @@ describe('long work on the storage', () => {
       onEdit: () => {},
       onLost: () => (lost += 1),
       onStandby: () => {},
+      doubtClock: () => null,
       silence: SILENCE,
     });
     return {

@@ -3,7 +3,13 @@ import { after, before, describe, test } from 'node:test';
 import { connectStorage } from '../../../src/storage/connect.js';
 import { addHost, loadInventory, removeHost, updateHost } from '../../../src/storage/inventory.js';
 import { migrate } from '../../../src/storage/migrate.js';
-import { dayOf, ensurePartition, hasPartition, maintainPartitions } from '../../../src/storage/partitions.js';
+import {
+  applyRetention,
+  dayOf,
+  ensurePartition,
+  hasPartition,
+  makePartitions,
+} from '../../../src/storage/partitions.js';
 import { startPostgres } from '../../helpers/postgres.js';
 
 const DAY_MS = 86_400_000;
@@ -58,7 +64,7 @@ for (const binaries of ['embedded', 'system']) {
       const results = await Promise.all(clients.map(migrate));
       assert.deepEqual(
         results.map(({ from }) => from).toSorted((a, b) => a - b),
-        [0, 4, 4, 4],
+        [0, 5, 5, 5],
       );
       assert.deepEqual(await migrate(client), { from: 4, to: 4 });
       for (const one of [client, ...clients]) await one.end();
@@ -128,7 +134,7 @@ for (const binaries of ['embedded', 'system']) {
       const { client } = await freshDatabase();
       await migrate(client);
       const now = Date.parse('2026-03-01T12:00:00Z');
-      await maintainPartitions(client, now, 30);
+      await makePartitions(client, now);
       const insert = (/** @type {string} */ time) =>
         client.query(
           'INSERT INTO pgsluice.record (stream_id, file_no, file_offset, log_time, marks) VALUES (1, 1, 0, $1, 0)',
@@ -150,7 +156,7 @@ for (const binaries of ['embedded', 'system']) {
       });
       await ensurePartition(client, 'record', dayOf(Date.parse('2026-01-01')));
       assert.equal((await days())['pgsluice.record_20260101'], 1);
-      assert.deepEqual((await maintainPartitions(client, now, 30)).dropped, ['record_20260101']);
+      assert.deepEqual((await applyRetention(client, now, 30)).dropped, ['record_20260101']);
       assert.deepEqual(Object.keys(await days()), ['pgsluice.record_20260301', 'pgsluice.record_20260302']);
       await client.end();
     });
@@ -177,7 +183,7 @@ for (const binaries of ['embedded', 'system']) {
     test('hosts: added once, changed, listed, removed with and without their records', async () => {
       const { client } = await freshDatabase();
       await migrate(client);
-      await maintainPartitions(client, Date.now(), 30);
+      await makePartitions(client, Date.now());
       const added = await addHost(client, 'db1', fields, [stream, { ...stream, path: '/var/log/other' }]);
       assert.deepEqual(
         added.streams.map(({ path, startAt }) => ({ path, startAt })),
