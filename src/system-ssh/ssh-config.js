@@ -49,7 +49,7 @@ const PREFERRED_CIPHERS = '^aes128-gcm@openssh.com,aes256-gcm@openssh.com';
  * @returns {string}
  */
 export function masterConfig(settings, controlPath) {
-  const lines = [`Host ${TARGET}`, `HostName ${quoted(settings.host)}`];
+  const lines = [ignoreUnknown(settings), `Host ${TARGET}`, `HostName ${quoted(settings.host)}`];
   if (settings.port !== undefined) lines.push(`Port ${settings.port}`);
   // User is not expanded before OpenSSH 10; the characters that would be are refused in settings.js.
   if (settings.username !== undefined) lines.push(`User "${settings.username}"`);
@@ -57,7 +57,12 @@ export function masterConfig(settings, controlPath) {
     lines.push(`IdentityFile ${quoted(settings.identityFile)}`, 'IdentitiesOnly yes');
   }
   if (settings.knownHostsFile !== undefined) {
-    lines.push(`UserKnownHostsFile ${quoted(settings.knownHostsFile)}`, 'GlobalKnownHostsFile /dev/null');
+    lines.push(
+      `UserKnownHostsFile ${quoted(settings.knownHostsFile)}`,
+      'GlobalKnownHostsFile /dev/null',
+      'KnownHostsCommand none',
+      'NoHostAuthenticationForLocalhost no',
+    );
   }
   if (settings.hostKeyAlias !== undefined) lines.push(`HostKeyAlias "${settings.hostKeyAlias}"`);
   if (settings.jumpHosts.length > 0) lines.push(`ProxyJump ${settings.jumpHosts.map(jumpText).join(',')}`);
@@ -134,6 +139,17 @@ export function forwardConfig(controlPath, socketPath, destination) {
       : `"[${destination.host}]:${destination.port}"`;
   const from = quoted(socketPath.replaceAll(':', String.raw`\:`));
   return `${sessionConfig(controlPath)}LocalForward ${from} ${to}\n`;
+}
+
+/**
+ * ssh before 8.5 does not know KnownHostsCommand, and refuses a file with a keyword that it does not know. Only the
+ * first IgnoreUnknown counts, so the caller's is part of it; in an included file it never had an effect, because the
+ * first reading does not apply what it finds there.
+ * @param {Settings} settings
+ */
+function ignoreUnknown({ options }) {
+  const theirs = options.filter(({ key }) => key.toLowerCase() === 'ignoreunknown').map(({ value }) => value);
+  return `IgnoreUnknown ${['KnownHostsCommand', ...theirs].join(',')}`;
 }
 
 /** A value of a keyword that expands %-tokens. @param {string} value @returns {string} */

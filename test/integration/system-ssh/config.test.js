@@ -111,6 +111,16 @@ test('blocks of an included file apply to the real host name, and never override
   assert.equal((await understood(t, config, 'j1')).get('hostname'), '10.0.0.9');
 });
 
+test('a keyword that this ssh does not know is refused, unless an option says that it is to be ignored', async t => {
+  const config = { host: 'h', knownHostsFile: '/x', configFile: 'none' };
+  const options = ['IgnoreUnknown=Future*', 'FutureKeyword=1'];
+  assert.equal(
+    (await understood(t, { ...config, options })).get('ignoreunknown'),
+    'KnownHostsCommand,Future*',
+  );
+  await assert.rejects(understood(t, { ...config, options: options.slice(1) }), /Bad configuration option/);
+});
+
 test('a session process never connects by itself, even where its name would resolve', async t => {
   const sshd = await sshdFor(t);
   const file = join(await directoryFor(t), 'config');

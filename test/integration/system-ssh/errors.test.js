@@ -41,6 +41,36 @@ test('another key than the known one, of the same or of another type', async t =
   }
 });
 
+test('no option, and no file of the user, lets another key in', async t => {
+  const sshd = await sshdFor(t);
+  const other = await startSshd();
+  await other.stop();
+  const dir = await directoryFor(t);
+  const knownHostsFile = join(dir, 'known_hosts');
+  await writeFile(knownHostsFile, `tested ${other.hostKey}\n[${sshd.host}]:${sshd.port} ${other.hostKey}\n`);
+  const theirs = join(dir, 'theirs');
+  await writeFile(theirs, `* ${sshd.hostKey}\n`);
+  const lax = {
+    StrictHostKeyChecking: 'no',
+    NoHostAuthenticationForLocalhost: 'yes',
+    UserKnownHostsFile: theirs,
+    GlobalKnownHostsFile: theirs,
+    KnownHostsCommand: `/bin/cat ${theirs}`,
+    VerifyHostKeyDNS: 'yes',
+  };
+  const configFile = join(dir, 'user_config');
+  const lines = Object.entries(lax).map(([key, value]) => ` ${key} ${value}\n`);
+  await writeFile(configFile, `Host *\n${lines.join('')}`);
+  const options = Object.entries(lax).map(([key, value]) => `${key}=${value}`);
+  for (const more of [{ options }, { configFile }]) {
+    const { hostKeyAlias, ...config } = await configFor(sshd, { knownHostsFile, ...more });
+    for (const named of [config, { ...config, hostKeyAlias }]) {
+      const error = await connectError(t, named);
+      assert.equal(error.code, 'SSH_HOST_KEY_CHANGED', error.message);
+    }
+  }
+});
+
 test('a key that the server does not accept', async t => {
   const sshd = await sshdFor(t);
   await writeFile(sshd.authorizedKeysFile, '');
