@@ -88,6 +88,7 @@ const ATTACKS = {
   'losses without end': () => endless(BEGUN, `L removed ${HUGE} a${ESCAPES}b\n`),
   'files that are gone without end': () => counted(BEGUN, n => `G ${n}\n`),
   'zones without end': () => counted(BEGUN, n => `Z Etc/GMT+${n % 12}\n`),
+  'prefixes without end': () => endless(BEGUN, 'P %m [%p] \n'),
   'waiting without end': () => endless(BEGUN, `W missing ${ESCAPES}\n`),
   'stderr without end': () => ({ ...endless(BEGUN, 'noise '.repeat(100)), stderr: true }),
   'one waiting': () => once(`${BEGUN}W missing /var/${ESCAPES}/log\n`),

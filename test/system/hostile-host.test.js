@@ -31,6 +31,7 @@ const REFUSED = {
   'one inode without end': /names more than/,
   'files to skip without end': /names more than/,
   'zones without end': /settings of the server/,
+  'prefixes without end': /settings of the server/,
   'bytes before a file': /before the name/,
   'bytes at another place': /bytes at 100 of a\.csv, expected 0/,
   'bytes again': /bytes at 0 of a\.csv, expected 2/,

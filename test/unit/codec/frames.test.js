@@ -106,6 +106,11 @@ for (const [what, text] of [
   ['a number with a leading zero', 'H 1 02 3 4\n'],
   ['a file without a name', 'F 1 2 3 new \n'],
   ['an unknown state', 'F 1 2 3 other a\n'],
+  ['a prefix that no server has', `P ${'x'.repeat(257)}\n`],
+  ['a time zone with a name that no zone has', `Z ${'x'.repeat(65)}\n`],
+  ['a time zone that is a path to elsewhere', 'Z ../../etc/passwd\n'],
+  ['an inode that no file system has', `G ${'9'.repeat(21)}\n`],
+  ['a device that no host has', `F 1 ${'9'.repeat(21)} 0 new a\n`],
   ['a header without end', 'x'.repeat(5000)],
 ]) {
   test(`${what} is not a frame`, () => {

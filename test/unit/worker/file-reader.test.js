@@ -59,6 +59,11 @@ test('what a follower never says is refused', () => {
   const file = `${BEGUN}F 7 1 0 new a.csv\n`;
   for (const offset of [1, 999_999_999_999_999]) refused(`${file}D ${offset} 1\nx`);
   refused(`${file}D 0 2\nx\nD 1 2\nx\n`);
+  refused(`${BEGUN}F 7 1 5 new a.csv\n`);
+  for (const state of ['known', 'shrunk']) refused(`${BEGUN}F 7 1 5 ${state} a.csv\n`);
+  refused(`${file}D 0 2\nx\nF 7 1 9 known a.csv\n`);
+  refused(`${BEGUN}C 7 8 a.csv.1\n`);
+  refused(`${BEGUN}E 7 100\n`);
 });
 
 test('a stream has a bounded number of files, also over many attempts', () => {
@@ -84,6 +89,27 @@ test('a stream has a bounded number of files, also over many attempts', () => {
     },
     { code: 'FOLLOWER_PROTOCOL' },
   );
+});
+
+test('a stream that knows as many files as it may gets no other one, however slowly they are named', () => {
+  const { reader } = makeReader();
+  const files = Array.from({ length: FILES_MAX }, (_, n) => {
+    const nothing = { offset: 0, headLength: 0, headSum: 0, tailLength: 0, tailSum: 0 };
+    return {
+      fileNo: n + 1,
+      inode: `${n + 1}`,
+      name: `${n}.csv`,
+      ...nothing,
+      gone: false,
+      doneSize: null,
+      cursor: null,
+    };
+  });
+  reader.begin({ ...CLAIM, begun: true, nextFileNo: FILES_MAX + 1, files });
+  reader.write(Buffer.from(`${BEGUN}F 1 1 0 known 0.csv\n`));
+  assert.throws(() => reader.write(Buffer.from(`F ${FILES_MAX + 1} 1 0 new a.csv\n`)), {
+    code: 'FOLLOWER_PROTOCOL',
+  });
 });
 
 test('files that were left with an unfinished record hold together what one record may have', () => {

@@ -9,7 +9,7 @@ const RECEIVED_MS = Date.UTC(2026, 10, 21);
 const DAY_MS = 86_400_000;
 const LONG_BYTES = 3 * 1024 * 1024; // handed on in pieces
 
-test('a long message that comes before its time has the time of arrival', () => {
+function makeReader() {
   const sink = {
     rows: new CopyBuffer(1 << 23),
     days: new Set(),
@@ -43,6 +43,11 @@ test('a long message that comes before its time has the time of arrival', () => 
     log: { warn: () => {} },
   });
   reader.begin({ epoch: 1, begun: false, nextFileNo: 1, openFileNo: null, foundPrefix: null, files: [] });
+  return { reader, sink };
+}
+
+test('a long message that comes before its time has the time of arrival', () => {
+  const { reader, sink } = makeReader();
   const cursor = cursorOf(1, START_US);
   const later = cursorOf(2, START_US + 1_000_000);
   /** @param {string} place @param {number} timeUs */
@@ -75,4 +80,11 @@ test('a long message that comes before its time has the time of arrival', () => 
     JSON.stringify([...sink.days]),
   );
   assert.ok([...sink.days].includes(RECEIVED_MS / DAY_MS));
+});
+
+test('before hello nothing is taken, and hello comes once', () => {
+  const place = cursorOf(1, START_US);
+  for (const text of ['B\n', `P before ${place}\n`, `J ${place}\n`, 'V 1 1795000000\nV 1 1795000000\n']) {
+    assert.throws(() => makeReader().reader.write(Buffer.from(text)), { code: 'FOLLOWER_PROTOCOL' }, text);
+  }
 });
