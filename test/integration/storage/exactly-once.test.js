@@ -191,6 +191,9 @@ describe('commitBatch and claimStream', () => {
     });
     const committing = commitBatch(client, content);
     await stopped;
+    // Somebody who is stopped there for good does not keep the stream for ever.
+    const { rows } = await commit('SHOW idle_in_transaction_session_timeout');
+    assert.equal(rows[0].idle_in_transaction_session_timeout, '15s');
     const raising = raiseEpochs(other, [streamId]).then(() => claimStream(other, streamId, 2));
     const winner = await Promise.race([
       raising.then(() => 'claim'),
@@ -202,6 +205,43 @@ describe('commitBatch and claimStream', () => {
     client.query = commit;
     assert.deepEqual((await raising)?.files, [file]);
     assert.equal(await stored(), 2);
+  });
+
+  test('a COMMIT that is answered with ROLLBACK has stored nothing, and says so', async () => {
+    await claimStream(client, streamId, 0);
+    const content = await batch(1, 2);
+    const query = client.query.bind(client);
+    client.query = /** @type {typeof client.query} */ (
+      (/** @type {[any]} */ ...args) => {
+        if (args[0] !== 'COMMIT') return query(...args);
+        return query('SELECT 1/0').catch(() => query(...args));
+      }
+    );
+    try {
+      await assert.rejects(commitBatch(client, content), /COMMIT was answered with ROLLBACK/);
+    } finally {
+      client.query = query;
+    }
+    assert.equal(await stored(), 0);
+    await commitBatch(client, content);
+    assert.equal(await stored(), 2);
+  });
+
+  test('whatever a host says that it has lost, the sum stays a number', async () => {
+    await claimStream(client, streamId, 0);
+    const [lostBytes, count] = [1e15, 3];
+    for (let n = 0; n < count; n += 1) {
+      const { streams, ...content } = await batch(1, 0);
+      const changed = [...streams].map(
+        ([id, advance]) => /** @type {const} */ ([id, { ...advance, lostBytes }]),
+      );
+      await commitBatch(client, { ...content, streams: new Map(changed) });
+    }
+    const { rows } = await client.query(
+      'SELECT lost_bytes::float8 AS bytes, lost_events::int AS events FROM pgsluice.stream WHERE stream_id = $1',
+      [streamId],
+    );
+    assert.deepEqual(rows, [{ bytes: lostBytes, events: count }]);
   });
 
   test('a backend that ends in the middle stores nothing', async () => {

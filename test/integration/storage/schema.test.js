@@ -9,6 +9,7 @@ import {
   ensurePartition,
   hasPartition,
   makePartitions,
+  partitionName,
 } from '../../../src/storage/partitions.js';
 import { startPostgres } from '../../helpers/postgres.js';
 
@@ -168,6 +169,36 @@ for (const binaries of ['embedded', 'system']) {
       const day = dayOf(Date.now()) + 1;
       await Promise.all([ensurePartition(client, 'reject', day), ensurePartition(other, 'reject', day)]);
       await Promise.all([client.end(), other.end()]);
+    });
+
+    test('a partition is not waited for while somebody reads where it would be, or reads what is to be dropped', async () => {
+      const { connection, client } = await freshDatabase();
+      await migrate(client);
+      const now = Date.parse('2026-03-01T12:00:00Z');
+      const [old, today] = [now - 60 * DAY_MS, now].map(dayOf);
+      await ensurePartition(client, 'record', old);
+      await maintainPartitions(client, now, 90);
+      const reader = await connectStorage(connection);
+      /**
+       * @template T
+       * @param {string} table that is read until the work has ended, or far too long
+       * @param {() => Promise<T>} work
+       */
+      const whileRead = async (table, work) => {
+        await reader.query(`BEGIN; SELECT FROM pgsluice.${table} LIMIT 1`);
+        const patience = setTimeout(() => void reader.query('ROLLBACK'), 10_000);
+        const result = await work();
+        clearTimeout(patience);
+        await reader.query('ROLLBACK');
+        return result;
+      };
+      const missing = () => ensurePartition(client, 'record', today - 5);
+      assert.equal(await whileRead('record_default', missing), false);
+      assert.equal(await missing(), true);
+      const maintenance = () => maintainPartitions(client, now, 30);
+      assert.deepEqual((await whileRead(partitionName('record', old), maintenance)).dropped, []);
+      assert.deepEqual((await maintenance()).dropped, [partitionName('record', old)]);
+      await Promise.all([client.end(), reader.end()]);
     });
 
     test('times that no server writes get no partition', () => {

@@ -11,7 +11,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { connectStorage } from '../../../src/storage/connect.js';
 import { addHost } from '../../../src/storage/inventory.js';
 import { migrate } from '../../../src/storage/migrate.js';
+import { dayOf } from '../../../src/storage/partitions.js';
 import { raiseEpochs } from '../../../src/storage/positions.js';
+import { NeededPartitions } from '../../../src/worker/needed-partitions.js';
 import { Worker } from '../../../src/worker/worker.js';
 import { startPostgres } from '../../helpers/postgres.js';
 
@@ -432,6 +434,27 @@ describe('worker', () => {
       numbers,
       Array.from({ length: 5_000 }, (_, n) => n),
     );
+  });
+
+  test('partitions for the days of a batch are made a few at a time, the others later', async () => {
+    const partitions = new NeededPartitions();
+    const today = dayOf(Date.now());
+    const days = new Set(Array.from({ length: 3_000 }, (_, n) => today - 1 - n));
+    const made = async () => {
+      const { rows } = await client.query(
+        `SELECT count(*)::int AS n FROM pg_inherits WHERE inhparent = 'pgsluice.record'::regclass`,
+      );
+      return rows[0].n;
+    };
+    const before = await made();
+    assert.deepEqual(await partitions.ensure(client, { days, rejected: false }), {
+      day: undefined,
+      toDefault: true,
+    });
+    const first = await made();
+    assert.ok(first > before && first < before + days.size, `${first - before} partitions`);
+    await partitions.ensure(client, { days: new Set(), rejected: false });
+    assert.ok((await made()) > first, 'what is owed is made with a later batch');
   });
 
   test('a stream that is assigned to somebody else is put down, and nothing of it is stored any more', async () => {
