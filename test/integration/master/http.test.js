@@ -15,7 +15,9 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { HttpServer } from '../../../src/master/http.js';
 import { makeCertificate } from '../../helpers/certificate.js';
 
-const DEADLINE_MS = 30_000;
+const DEADLINE_MS = 20_000;
+/** So that what cuts a client off is the limit of its request, not that of its connection. */
+const LONG_CONNECTION = { connectionMaxMs: 600_000 };
 /** More than the socket buffers of both sides hold. */
 const BIG = 'x'.repeat(32 * 1024 * 1024);
 
@@ -92,6 +94,27 @@ async function tooLong() {
   throw new Error(`the server has not cut it off in ${DEADLINE_MS / 1000} s`);
 }
 
+/**
+ * How many connections the server has had at once: those that it has accepted and not cut.
+ * @param {TestContext} t
+ * @param {number} port
+ */
+function mostConnections(t, port) {
+  /** @type {Set<import('node:net').Socket>} */
+  const accepted = new Set();
+  let most = 0;
+  const onServer = (/** @type {any} */ { socket }) => {
+    if (socket.localPort !== port) return;
+    accepted.add(socket);
+    most = Math.max(most, [...accepted].filter(({ destroyed }) => !destroyed).length);
+  };
+  subscribe('net.server.socket', onServer);
+  t.after(() => unsubscribe('net.server.socket', onServer));
+  return () => most;
+}
+
+const TLS = () => ({ tlsCertFile: join(dir, 'cert.pem'), tlsKeyFile: join(dir, 'key.pem') });
+
 /** @param {string} url */
 async function assertAnswers(url) {
   assert.equal((await fetch(`${url}/healthz`)).status, 200);
@@ -99,7 +122,7 @@ async function assertAnswers(url) {
 
 describe('limits', { concurrency: true }, () => {
   test('a client that sends a byte now and then is cut off', async t => {
-    const { url, port } = await serve(t);
+    const { url, port } = await serve(t, {}, LONG_CONNECTION);
     const slow = await rawClient(t, port);
     const text = `GET /healthz HTTP/1.1\r\nHost: x\r\nX-Slow: ${'a'.repeat(1000)}`;
     let sent = 0;
@@ -111,11 +134,12 @@ describe('limits', { concurrency: true }, () => {
     await assertAnswers(url);
   });
 
-  test('a client that says nothing is cut off', async t => {
-    const { url, port } = await serve(t);
-    const mute = await rawClient(t, port);
-    await mute.cut();
-    await assertAnswers(url);
+  test('a client that says nothing is cut off, over TLS too', async t => {
+    const plain = await serve(t, {}, LONG_CONNECTION);
+    const overTls = await serve(t, TLS(), LONG_CONNECTION);
+    const mute = await Promise.all([plain, overTls].map(({ port }) => rawClient(t, port)));
+    await Promise.all(mute.map(client => client.cut()));
+    await assertAnswers(plain.url);
   });
 
   test('a mebibyte of header is refused after its first 8 KiB', async t => {
@@ -130,8 +154,9 @@ describe('limits', { concurrency: true }, () => {
   });
 
   test('200 connections that do nothing keep nobody out, over TLS neither', async t => {
-    for (const tls of [{}, { tlsCertFile: join(dir, 'cert.pem'), tlsKeyFile: join(dir, 'key.pem') }]) {
+    for (const tls of [{}, TLS()]) {
       const { url, port } = await serve(t, tls);
+      const most = mostConnections(t, port);
       /** @type {Set<import('node:net').Socket>} */
       const open = new Set();
       let newest = await rawClient(t, port);
@@ -145,12 +170,25 @@ describe('limits', { concurrency: true }, () => {
       else await assertAnswers(url);
       for (const end = Date.now() + DEADLINE_MS; open.size >= 64 && Date.now() < end;) await sleep(20);
       assert.ok(open.size < 64, `${open.size} are open`);
+      assert.ok(most() <= 64 + 1, `${most()} at once`);
       // The oldest ones made room: they were not cut all together because their time was over.
       if (url.startsWith('https')) continue;
       newest.socket.write('GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n');
       await newest.cut();
       assert.match(newest.text(), /^HTTP\/1\.1 200 /);
     }
+  });
+
+  test('who is being answered does not make room for those that only wait', async t => {
+    const { port } = await serve(t);
+    const answered = await rawClient(t, port);
+    answered.socket.write('GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n');
+    await once(answered.socket, 'data');
+    answered.socket.pause();
+    for (let count = 0; count < 70; count += 1) await rawClient(t, port);
+    answered.socket.resume();
+    await answered.cut();
+    assert.ok(answered.text().length > BIG.length, `${answered.text().length} characters`);
   });
 
   test('of requests sent at once the first is answered, and nothing is done for the others', async t => {
