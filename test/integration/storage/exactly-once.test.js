@@ -244,6 +244,24 @@ describe('commitBatch and claimStream', () => {
     assert.deepEqual(rows, [{ bytes: lostBytes, events: count }]);
   });
 
+  test('a batch for a day whose partition is just being made waits for it', async () => {
+    await claimStream(client, streamId, 0);
+    const content = await batch(1, 2);
+    await other.query('BEGIN; LOCK TABLE pgsluice.record_default IN ACCESS EXCLUSIVE MODE');
+    const committing = commitBatch(client, { ...content, toDefault: true });
+    committing.catch(() => {});
+    const waiting = `SELECT FROM pg_locks WHERE NOT granted AND relation = 'pgsluice.record_default'::regclass`;
+    while ((await other.query(waiting)).rowCount === 0) await new Promise(resolve => setTimeout(resolve, 10));
+    await other.query(`
+      CREATE TABLE pgsluice.record_20261120 (LIKE pgsluice.record INCLUDING CONSTRAINTS);
+      WITH moved AS (DELETE FROM pgsluice.record_default RETURNING *) INSERT INTO pgsluice.record_20261120 SELECT * FROM moved;
+      ALTER TABLE pgsluice.record ATTACH PARTITION pgsluice.record_20261120
+        FOR VALUES FROM ('2026-11-20 00:00:00+00') TO ('2026-11-21 00:00:00+00');
+      COMMIT`);
+    await committing;
+    assert.equal(await stored(), 2);
+  });
+
   test('a backend that ends in the middle stores nothing', async () => {
     await claimStream(client, streamId, 0);
     const victim = await connectStorage(server.connectionOptions);
