@@ -244,6 +244,23 @@ describe('commitBatch and claimStream', () => {
     assert.deepEqual(rows, [{ bytes: lostBytes, events: count }]);
   });
 
+  test('a COMMIT that is refused for no record has stored nothing, and says why', async () => {
+    await claimStream(client, streamId, 0);
+    const content = await batch(1, 2);
+    await client.query(`
+      CREATE FUNCTION not_today() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'not today'; END $$;
+      CREATE CONSTRAINT TRIGGER not_today AFTER UPDATE OF committed_at ON pgsluice.stream
+        DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION not_today()`);
+    try {
+      await assert.rejects(commitBatch(client, content), /not today/);
+    } finally {
+      await client.query('ROLLBACK; DROP FUNCTION not_today CASCADE');
+    }
+    assert.equal(await stored(), 0);
+    await commitBatch(client, content);
+    assert.equal(await stored(), 2);
+  });
+
   test('a batch for a day whose partition is just being made waits for it', async () => {
     await claimStream(client, streamId, 0);
     const content = await batch(1, 2);

@@ -27,3 +27,10 @@ test('reading for a moment forgives a refusal, but not what ends a stream again 
   backoff.hasRead(60_000);
   assert.ok(backoff.next('FOLLOWER_FAILED') <= 1_000);
 });
+
+test('a storage that is away is asked every few seconds, and does not slow what is usual', () => {
+  const backoff = new StreamBackoff();
+  const waits = Array.from({ length: 20 }, () => backoff.next('STORAGE_UNREACHABLE'));
+  assert.ok(Math.max(...waits) <= 10_000, `${Math.max(...waits)} ms`);
+  assert.ok(backoff.next('SSH_UNREACHABLE') <= 1_000);
+});
