@@ -67,7 +67,7 @@ for (const binaries of ['embedded', 'system']) {
         results.map(({ from }) => from).toSorted((a, b) => a - b),
         [0, 5, 5, 5],
       );
-      assert.deepEqual(await migrate(client), { from: 4, to: 4 });
+      assert.deepEqual(await migrate(client), { from: 5, to: 5 });
       for (const one of [client, ...clients]) await one.end();
     });
 
@@ -177,7 +177,7 @@ for (const binaries of ['embedded', 'system']) {
       const now = Date.parse('2026-03-01T12:00:00Z');
       const [old, today] = [now - 60 * DAY_MS, now].map(dayOf);
       await ensurePartition(client, 'record', old);
-      await maintainPartitions(client, now, 90);
+      await makePartitions(client, now);
       const reader = await connectStorage(connection);
       /**
        * @template T
@@ -195,7 +195,7 @@ for (const binaries of ['embedded', 'system']) {
       const missing = () => ensurePartition(client, 'record', today - 5);
       assert.equal(await whileRead('record_default', missing), false);
       assert.equal(await missing(), true);
-      const maintenance = () => maintainPartitions(client, now, 30);
+      const maintenance = () => applyRetention(client, now, 30);
       assert.deepEqual((await whileRead(partitionName('record', old), maintenance)).dropped, []);
       assert.deepEqual((await maintenance()).dropped, [partitionName('record', old)]);
       await Promise.all([client.end(), reader.end()]);

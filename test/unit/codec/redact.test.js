@@ -50,7 +50,7 @@ function recordOf(texts) {
  * @param {import('../../../src/codec/redact.js').Redactions} [counts]
  * @returns {Buffer}
  */
-function redact(raw, classes, from = 0, counts = undefined) {
+function redact(raw, classes, from = 0, counts = noRedactions()) {
   const rows = new CopyBuffer(16);
   rows.ensure(raw.length);
   rows.length = raw.copy(rows.buffer);
