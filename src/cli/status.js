@@ -35,7 +35,11 @@ export async function status(context) {
   if (answer === null)
     return notRunning(context, `what answers at ${where} is not pgsluice: see http.listen`);
   if (context.json) context.output.json({ running: true, ...answer });
-  else printStatus(context.output, answer);
+  else {
+    // A daemon that was started before an upgrade says nothing of redaction.
+    const { redact = [] } = /** @type {Partial<Status>} */ (answer);
+    printStatus(context.output, { ...answer, redact });
+  }
   return 0;
 }
 
