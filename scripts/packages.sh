@@ -16,24 +16,28 @@ there() {
 can_install=''
 if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null 2>&1; then can_install=1; fi
 
-names=''
+names='' wishes=''
 while read -r of package proof; do
   case $of in '' | '#'*) continue ;; esac
   [ "$of" = run ] || [ "$role" = test ] || continue
-  [ "$of" != wish ] || [ "$action" != install ] || [ "$can_install" ] || continue
-  if [ "$action" = list ] || ! there "$proof"; then names="$names $package"; fi
+  if [ "$action" != list ] && there "$proof"; then continue; fi
+  if [ "$of" = wish ]; then wishes="$wishes $package"; else names="$names $package"; fi
 done <"$here/packages.txt"
-names=${names# }
+names=${names# } wishes=${wishes# }
 
+apt_install() { apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold "$@" >&2; }
+
+# shellcheck disable=SC2086 -- lists of words
 case $action in
-  list | missing) printf '%s\n' "$names" ;;
+  list | missing) printf '%s\n' "$names${names:+${wishes:+ }}$wishes" ;;
   install)
-    [ -n "$names" ] || exit 0
     if [ -z "$can_install" ]; then
+      [ -n "$names" ] || exit 0
       echo "missing system packages: $names (as root: apt-get install $names)" >&2
       exit 1
     fi
-    echo "installing system packages: $names" >&2
+    [ -n "$names$wishes" ] || exit 0
+    echo "installing system packages: $names $wishes" >&2
     # The tests start their own clusters: Debian's "main" is not wanted.
     if [ ! -e /etc/postgresql-common/createcluster.conf ]; then
       mkdir -p /etc/postgresql-common
@@ -41,8 +45,11 @@ case $action in
     fi
     export DEBIAN_FRONTEND=noninteractive
     apt-get update -qq >&2
-    # shellcheck disable=SC2086 -- a list of words
-    apt-get install -y -qq --no-install-recommends -o Dpkg::Options::=--force-confold $names >&2
+    [ -z "$names" ] || apt_install $names
+    # One that is not in this distribution must not keep the others away.
+    [ -z "$wishes" ] || apt_install $wishes || for wish in $wishes; do
+      apt_install "$wish" || echo "it is not there to be installed: $wish" >&2
+    done
     ;;
   *)
     echo "usage: scripts/packages.sh list|missing|install run|test" >&2

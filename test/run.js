@@ -9,18 +9,26 @@ import { relative } from 'node:path';
 import { spec } from 'node:test/reporters';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
+import { loginShells } from './helpers/login-shells.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const TIMEOUT_MS = 300_000; // of one test; the longest takes about a minute
 const ALONE_MAX = 3; // files that are run once more
 
-/** Tests of what not every machine can have: systemd's journal without systemd running. */
+/** Tests of what not every machine can have: systemd's journal without systemd running. part: of those files. */
 const WISHES = [
   {
     files: /^test\/integration\/(follower|worker)\/journal/,
     needs: ['/usr/bin/journalctl', '/usr/lib/systemd/systemd-journal-remote'],
     package: 'systemd-journal-remote',
+    part: '',
   },
+  ...loginShells().missing.map(name => ({
+    files: /^test\/integration\/transport\/login-shells/,
+    needs: [`/bin/${name}`],
+    package: name,
+    part: `the login shell ${name}`,
+  })),
 ];
 
 const areas = process.argv.slice(2);
@@ -47,8 +55,10 @@ for (const wish of WISHES) {
   if (wish.needs.every(path => existsSync(path))) continue;
   const left = files.filter(file => wish.files.test(file));
   if (left.length > 0)
-    process.stderr.write(`left out, because ${wish.package} is not installed: ${left.join(' ')}\n`);
-  files = files.filter(file => !wish.files.test(file));
+    process.stderr.write(
+      `left out, because ${wish.package} is not installed: ${wish.part || left.join(' ')}\n`,
+    );
+  if (!wish.part) files = files.filter(file => !left.includes(file));
 }
 
 /**
