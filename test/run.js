@@ -15,21 +15,22 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const TIMEOUT_MS = 300_000; // of one test; the longest takes about a minute
 const ALONE_MAX = 3; // files that are run once more
 
-/** Tests of what not every machine can have: systemd's journal without systemd running. part: of those files. */
+/** Tests of what not every machine can have: systemd's journal without systemd running, rules of sudo. */
 const WISHES = [
   {
     files: /^test\/integration\/(follower|worker)\/journal/,
-    needs: ['/usr/bin/journalctl', '/usr/lib/systemd/systemd-journal-remote'],
-    package: 'systemd-journal-remote',
-    part: '',
+    there: () =>
+      ['/usr/bin/journalctl', '/usr/lib/systemd/systemd-journal-remote'].every(path => existsSync(path)),
+    without: 'systemd-journal-remote is not installed',
   },
-  ...loginShells().missing.map(name => ({
-    files: /^test\/integration\/transport\/login-shells/,
-    needs: [`/bin/${name}`],
-    package: name,
-    part: `the login shell ${name}`,
-  })),
+  {
+    files: /^test\/integration\/transport\/sudo/,
+    there: () => process.getuid?.() === 0,
+    without: 'only root can give rules to sudo',
+  },
 ];
+/** Leaves out by itself what is not there. */
+const OF_LOGIN_SHELLS = 'test/integration/transport/login-shells.test.js';
 
 const areas = process.argv.slice(2);
 const patterns = (areas.length > 0 ? areas : ['unit', 'integration', 'system']).map(area =>
@@ -52,14 +53,16 @@ if (areas.length !== 1 || areas[0] !== 'unit') {
 }
 
 for (const wish of WISHES) {
-  if (wish.needs.every(path => existsSync(path))) continue;
+  if (wish.there()) continue;
   const left = files.filter(file => wish.files.test(file));
-  if (left.length > 0)
-    process.stderr.write(
-      `left out, because ${wish.package} is not installed: ${wish.part || left.join(' ')}\n`,
-    );
-  if (!wish.part) files = files.filter(file => !left.includes(file));
+  if (left.length > 0) process.stderr.write(`left out, because ${wish.without}: ${left.join(' ')}\n`);
+  files = files.filter(file => !wish.files.test(file));
 }
+const missingShells = files.includes(OF_LOGIN_SHELLS) ? loginShells().missing : [];
+if (missingShells.length > 0)
+  process.stderr.write(
+    `left out, because they are not installed: the login shells ${missingShells.join(' ')}\n`,
+  );
 
 /**
  * @param {string[]} some files

@@ -8,6 +8,9 @@ import { PgsluiceError } from '../base/errors.js';
 /** Lines may have been joined by last-words.js. */
 const DENIAL = /(?:^|; )pgsluice denies: (.*?)(?:; |$)/m;
 
+/** What sudo says of itself, in whatever language; this alone does not keep it from running the program. */
+const SUDO = /(?:^|; )sudo: (?!unable to resolve host)/m;
+
 /**
  * @param {{ host: string, what?: string, how: string, words: string }} end how: 'ended with exit code 3'; words: the
  *   last of its stderr
@@ -17,7 +20,10 @@ export function followerEnded({ host, what = 'the follower', how, words }) {
   const denial = DENIAL.exec(words)?.[1];
   if (denial !== undefined) return denied(host, denial);
   const said = words.trim() === '' ? '' : `: ${words.trim()}`;
-  return new PgsluiceError('FOLLOWER_FAILED', `${host}: ${what} ${how}${said}`);
+  const hint = SUDO.test(words)
+    ? ': sudo there must let the SSH user run /bin/sh as the other, without a password and without a terminal'
+    : '';
+  return new PgsluiceError('FOLLOWER_FAILED', `${host}: ${what} ${how}${said}${hint}`);
 }
 
 /**

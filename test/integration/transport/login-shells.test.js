@@ -12,18 +12,17 @@ import { authorizedKeysLine } from '../../../src/follower/authorized-keys.js';
 import { followerCommand, followerInput } from '../../../src/follower/index.js';
 import { journalCommand, journalInput } from '../../../src/follower/journal.js';
 import { parseProbe, probeCommand, probeInput } from '../../../src/follower/probe.js';
-import { runOverSsh2 } from '../../../src/transport/ssh2.js';
 import { forcedCommandOf } from '../../helpers/authorized-keys.js';
 import { loginShells } from '../../helpers/login-shells.js';
+import { hostOf, runRemote } from '../../helpers/remote-program.js';
 import { startSshd } from '../../helpers/sshd.js';
 
-const CONNECT_MS = 10_000;
 const UNIT = 'postgresql@15-main.service';
 const ROW = 'a record of the log\n';
 /** What csh, fish or a POSIX shell read in some quotes. */
 const HOSTILE = 'it\'s $(touch canary) `touch canary` "y" \\ \\\\ !! !x ~ {a,b} *';
 
-/** @typedef {{ command: string, input: string, until: string }} Program until: what it must write */
+/** @typedef {import('../../helpers/remote-program.js').Program} Program */
 
 /** Root may become another user without a rule of sudo's. */
 const sudoUsers = process.getuid?.() === 0 ? ['nobody'] : [];
@@ -75,46 +74,13 @@ for (const { name, path, program } of loginShells().shells) {
       forced = join(dir, `forced-${name}`);
       const text = `$(cat ${forced} 2>/dev/null || printf %s "$SSH_ORIGINAL_COMMAND")`;
       sshd = await startSshd({ settings: [`ForceCommand exec ${path} -c "${text}"`] });
-      host = {
-        hostId: 1,
-        name,
-        address: sshd.host,
-        port: sshd.port,
-        username: sshd.user,
-        identityFile: sshd.identityFile,
-        jumpHosts: [],
-        hostKeyAlias: name,
-        knownHostsFile: await sshd.knownHostsFile(name),
-      };
+      host = await hostOf(sshd, name);
     });
     after(() => sshd.stop());
 
-    /**
-     * @param {Omit<Program, 'until'> & { until?: string }} program is ended when it has written what it must
-     * @returns {Promise<{ bytes: Buffer, error: import('../../../src/base/errors.js').PgsluiceError | null }>}
-     */
-    function run({ command, input, until }) {
-      return new Promise(resolve => {
-        let bytes = Buffer.alloc(0);
-        const source = runOverSsh2(
-          host,
-          { command, input, connectTimeoutMs: CONNECT_MS },
-          {
-            onChunk: chunk => {
-              bytes = Buffer.concat([bytes, chunk]);
-              if (until === undefined || !bytes.includes(until)) return;
-              source.close();
-              resolve({ bytes, error: null });
-            },
-            onEnd: error => resolve({ bytes, error }),
-          },
-        );
-      });
-    }
-
     /** @param {Program[]} some */
     async function work(some) {
-      const outcomes = await Promise.all(some.map(run));
+      const outcomes = await Promise.all(some.map(program => runRemote(host, program)));
       assert.deepEqual(
         outcomes.map(({ error }) => error),
         some.map(() => null),
@@ -133,7 +99,10 @@ for (const { name, path, program } of loginShells().shells) {
     }
 
     test('it is the one that is asked', async () => {
-      const { bytes } = await run({ command: "sh -c 'readlink /proc/$PPID/exe; :'; true", input: '' });
+      const { bytes } = await runRemote(host, {
+        command: "sh -c 'readlink /proc/$PPID/exe; :'; true",
+        input: '',
+      });
       assert.equal(bytes.toString(), `${program}\n`);
     });
 
@@ -152,7 +121,7 @@ for (const { name, path, program } of loginShells().shells) {
       await allWork();
       const canary = join(dir, 'canary');
       for (const command of [`touch ${canary}`, `'; touch ${canary}; echo '`, `!!; \`touch ${canary}\`\n`]) {
-        const { bytes, error } = await run({ command, input: '' });
+        const { bytes, error } = await runRemote(host, { command, input: '' });
         assert.equal(bytes.toString(), '');
         assert.equal(error?.code, 'FOLLOWER_DENIED', error?.message);
       }
