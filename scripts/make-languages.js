@@ -5,12 +5,11 @@
  * severity is stored in rows. Stops without writing when a word would have two meanings that DECIDED does not settle.
  * Only what a catalog really uses is taken: gettext leaves fuzzy and empty translations out of .mo files.
  * Catalogs: /usr/share/locale of a Debian machine with PostgreSQL, share/locale of the builds for Windows.
- * Format of .mo: GNU gettext manual, "The Format of GNU MO Files".
  */
-import { globSync, readFileSync, writeFileSync } from 'node:fs';
-import { join, resolve, sep } from 'node:path';
+import { writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { format, resolveConfig } from 'prettier';
+import { catalogsIn } from './catalogs.js';
 
 const TARGET = fileURLToPath(new URL('../src/codec/languages-data.js', import.meta.url));
 
@@ -56,13 +55,8 @@ const lists = {
 };
 
 /** Language by language, so that a first run puts together what belongs together. */
-const catalogs = directories
-  .flatMap(directory =>
-    globSync('**/LC_MESSAGES/postgres*.mo', { cwd: directory }).map(name => join(directory, name)),
-  )
-  .map(file => ({ file, language: resolve(file).split(sep).at(-3) ?? '' }))
-  .toSorted((a, b) => compare(a.language, b.language) || compare(a.file, b.file));
-for (const { file, language } of catalogs) take(readCatalog(readFileSync(file)), language);
+const catalogs = catalogsIn(directories);
+for (const { catalog, language } of catalogs) take(catalog, language);
 
 const body = Object.entries(lists).map(([name, entries]) => {
   const says = {
@@ -118,34 +112,4 @@ function add(name, text, meaning, language, both = false) {
   } else if (!there[2].split(' ').includes(language)) {
     there[2] += ` ${language}`;
   }
-}
-
-/**
- * @param {Buffer} bytes of a .mo file
- * @returns {Map<string, string>} msgid -> msgstr, without plural forms
- */
-function readCatalog(bytes) {
-  const little = bytes.readUInt32LE(0) === 0x950412de;
-  const int = (/** @type {number} */ at) => (little ? bytes.readUInt32LE(at) : bytes.readUInt32BE(at));
-  const [count, ids, texts] = [int(8), int(12), int(16)];
-  const slice = (/** @type {number} */ at) => bytes.subarray(int(at + 4), int(at + 4) + int(at));
-  const pairs = Array.from({ length: count }, (_, index) => [
-    slice(ids + index * 8),
-    slice(texts + index * 8),
-  ]);
-  const header = pairs.find(([id]) => id?.length === 0)?.[1]?.toString('latin1') ?? '';
-  const decoder = new TextDecoder(/charset=([\w-]+)/.exec(header)?.[1] ?? 'utf-8', { fatal: true });
-  return new Map(
-    pairs
-      .filter(([id]) => id && id.length > 0 && !id.includes(0))
-      .map(([id, text]) => [id?.toString('latin1') ?? '', decoder.decode(text)]),
-  );
-}
-
-/**
- * @param {string} a
- * @param {string} b
- */
-function compare(a, b) {
-  return a < b ? -1 : a > b ? 1 : 0;
 }

@@ -3,7 +3,8 @@
  * once. In: rows in a CopyBuffer, from a place on. Out: the same rows there, each secret of the classes that are on as
  * REDACTED, such rows with their mark; rows without a secret and other columns keep their bytes. Where it looks:
  *   query, internal_query               statements, whole
- *   message, detail, hint, context      by their wording (redact-rules.js), else by SQLSTATE and duration_ms
+ *   message, detail, hint, context      by their wording (redact-rules.js), else by SQLSTATE and duration_ms, and
+ *                                       whole if they may be in another language (redact-foreign.js)
  *   every text                          credentials
  * What is not certain is redacted. Work is linear; of a text longer than SEARCHED_BYTES the rest is redacted whole.
  */
@@ -12,6 +13,7 @@ import { REDACT_CLASSES } from '../base/redact-classes.js';
 import { CopyBuffer } from './copy-buffer.js';
 import { CSVLOG_COLUMNS, LEADING_FIELDS, LOG_FIELDS, MESSAGE, SEVERITY, TEXT } from './copy-columns.js';
 import { findCredentials } from './redact-credentials.js';
+import { beginsForeign, hasOtherLetters } from './redact-foreign.js';
 import { CLASSES_OF_HOLE, CLASS_OF_STATE, RULES, SYNTAX_STATES } from './redact-rules.js';
 import { LOOSE, NONE, Templates } from './redact-templates.js';
 import { CUT_BIT, REDACTED_BIT } from './row-ends.js';
@@ -61,11 +63,15 @@ const MARKS_FIELD = LOG_FIELDS - 1;
 const STATEMENT_FIELDS = new Set(['query', 'internal_query'].map(fieldOf));
 /** message comes first: it tells whether the others belong to a statement that could not be parsed. */
 const WORDED_FIELDS = new Set(['message', 'detail', 'hint', 'context'].map(fieldOf));
+const WORDED_MARKS = [...WORDED_FIELDS].reduce((bits, field) => bits | (1 << (field - LEADING_FIELDS)), 0);
 const TEXT_FIELDS = CSVLOG_COLUMNS.flatMap(([, kind], column) =>
   kind === TEXT && column !== SEVERITY && column + LEADING_FIELDS !== STATE_FIELD
     ? [column + LEADING_FIELDS]
     : [],
 );
+
+/** Classes whose secrets are told by the wording around them. */
+const WORDED_CLASSES = new Set(Object.values(CLASSES_OF_HOLE).flat());
 
 export class Redactor {
   #classes;
@@ -77,10 +83,14 @@ export class Redactor {
   #isSyntaxError = false;
   /** of what was found in it, as far as that is known @type {Set<RedactClass>} */
   #foundClasses = new Set();
+  /** The words of the row that is being looked at are not English. */
+  #isForeign = false;
+  #hasWordedClass;
 
   /** @param {readonly RedactClass[]} classes at least one */
   constructor(classes) {
     this.#classes = new Set(classes);
+    this.#hasWordedClass = classes.some(name => WORDED_CLASSES.has(name));
   }
 
   /**
@@ -150,7 +160,11 @@ export class Redactor {
   #findSecrets(buffer) {
     const found = new Map();
     this.#foundClasses.clear();
-    const marks = this.#lengths[MARKS_FIELD] === -1 ? 0 : buffer.readInt32BE(this.#starts[MARKS_FIELD] + 4);
+    const isMarked = this.#lengths[MARKS_FIELD] !== -1;
+    const marks = isMarked ? buffer.readInt32BE(this.#starts[MARKS_FIELD] + 4) : 0;
+    // The word of the severity, or letters that could not be decoded and stand escaped.
+    this.#isForeign =
+      isMarked && (buffer.readInt32BE(this.#starts[MARKS_FIELD]) !== 0 || (marks & WORDED_MARKS) !== 0);
     const isUnreadable = this.#lengths[SEVERITY_FIELD] === -1 && (marks & (1 << CUT_BIT)) !== 0;
     const state = this.#text(buffer, STATE_FIELD, this.#lengths[STATE_FIELD]);
     this.#isSyntaxError = SYNTAX_STATES.has(state);
@@ -194,7 +208,7 @@ export class Redactor {
       return;
     }
     const text = this.#text(buffer, field, searched);
-    if (isWorded) this.#readWording(text, this.#classOfUnknown(field, state), spans);
+    if (isWorded) this.#readWording(text, field, state, spans);
     if (this.#classes.has('credential')) {
       const before = spans.length;
       for (const place of findCredentials(text)) spans.push(place);
@@ -205,17 +219,20 @@ export class Redactor {
 
   /**
    * @param {string} text
-   * @param {RedactClass | null} unknown class of an unknown wording that is redacted
+   * @param {number} field that it is of
+   * @param {string} state SQLSTATE
    * @param {number[]} spans
    */
-  #readWording(text, unknown, spans) {
+  #readWording(text, field, state, spans) {
     const templates = this.#templates;
+    const unknown = this.#classOfUnknown(field, state);
     let followsSecret = false;
     for (let at = 0; at < text.length;) {
       const end = templates.find(text, at);
       this.#isSyntaxError ||= templates.spans.some(({ hole }) => hole === 'E');
       // An unknown line after a secret may be more of it: what was taken for its end was a part.
-      if ((end === NONE || end === LOOSE) && (unknown !== null || followsSecret)) {
+      const isUnknown = end === NONE || end === LOOSE;
+      if (isUnknown && (unknown !== null || followsSecret || this.#isInOtherLanguage(text, at, field, state))) {
         if (unknown !== null) this.#foundClasses.add(unknown);
         spans.push(at, text.length);
         return;
@@ -232,6 +249,23 @@ export class Redactor {
       const newline = end === NONE ? text.indexOf('\n', at) : end;
       at = newline < 0 ? text.length : newline + 1;
     }
+  }
+
+  /**
+   * @param {string} text of unknown wording
+   * @param {number} at where the unknown begins
+   * @param {number} field
+   * @param {string} state SQLSTATE
+   * @returns {boolean} it may say in another language what a class is for that is on
+   */
+  #isInOtherLanguage(text, at, field, state) {
+    if (!this.#hasWordedClass) return false;
+    if (field === MESSAGE_FIELD) this.#isForeign ||= beginsForeign(text, at);
+    const isForeign = this.#isForeign || beginsForeign(text, at) || hasOtherLetters(text, at);
+    // Its statement, which comes later, may be what could not be parsed.
+    if (isForeign && field === MESSAGE_FIELD && state === '') this.#isSyntaxError = true;
+    // Whose time is known is known for what it is.
+    return isForeign && (field !== MESSAGE_FIELD || this.#lengths[DURATION_FIELD] === -1);
   }
 
   /** @param {string} hole @returns {RedactClass | null} null: what is in it stays */

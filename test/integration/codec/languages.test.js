@@ -1,14 +1,9 @@
 /**
  * A real PostgreSQL in every language that the system's package has: each line of its stderr log must be recognised,
  * and what is found in it must be what jsonlog, which is not translated, says of the same record.
- * No locale is installed for it. glibc takes the catalog from the name of the locale, so C.utf8, which is always
- * there, stands under all the names in a LOCPATH of our own. The helper gives a server no environment, hence a
- * directory of programs in which postgres is a shell script.
  */
 import assert from 'node:assert/strict';
-import { globSync } from 'node:fs';
-import { access, chmod, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
-import os from 'node:os';
+import { readFile } from 'node:fs/promises';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
 import { Client } from 'pg';
@@ -31,11 +26,9 @@ import {
   splitPosition,
   STATEMENT,
 } from '../../../src/codec/languages.js';
-import { startPostgres, systemBinDirectories } from '../../helpers/postgres.js';
+import { startTranslatedPostgres } from '../../helpers/translated-postgres.js';
 import { readRecord } from '../../unit/codec/csvlog-model.js';
 
-const UTF8_LOCALE = '/usr/lib/locale/C.utf8';
-const CATALOGS = '/usr/share/locale';
 /** Columns of csvlog. */
 const [SESSION, LINE, SEVERITY, MESSAGE] = [5, 6, 11, 13];
 /** A prefix that no text of these statements has; %c is the session. */
@@ -46,8 +39,8 @@ const ONE_WORD = new Set(['ka']);
 /** @typedef {Record<string, string | number | undefined>} Json a record of jsonlog */
 /** @typedef {{ severity: Buffer, rest: Buffer, labels: [code: number, text: string][] }} Entry a record of stderr */
 
-/** @type {string} */
-let directory;
+/** @type {Awaited<ReturnType<typeof startTranslatedPostgres>>} */
+let server;
 /** @type {string[]} */
 let languages;
 /** @type {Map<string, string>} session -> language */
@@ -58,41 +51,21 @@ let postgres;
 let logs;
 
 before(async () => {
-  const [bin] = await systemBinDirectories();
-  assert.ok(bin, 'no PostgreSQL of the system');
-  await access(UTF8_LOCALE);
-  const major = path.basename(path.dirname(bin));
-  const files = globSync(`*/LC_MESSAGES/postgres-${major}.mo`, { cwd: CATALOGS });
-  languages = files.map(file => file.split(path.sep)[0] ?? '').toSorted();
-  assert.ok(languages.length >= 10, `PostgreSQL ${major} has ${languages.length} languages here`);
-
-  directory = await mkdtemp(path.join(os.tmpdir(), 'pgt-languages-'));
-  await chmod(directory, 0o755);
-  const locales = path.join(directory, 'locale');
-  await mkdir(locales);
-  for (const language of languages) await symlink(UTF8_LOCALE, path.join(locales, `${language}.UTF-8`));
-  for (const name of ['initdb', 'pg_ctl']) await symlink(path.join(bin, name), path.join(directory, name));
-  const script = `#!/bin/sh\nLOCPATH='${locales}' exec '${path.join(bin, 'postgres')}' "$@"\n`;
-  await writeFile(path.join(directory, 'postgres'), script, { mode: 0o755 });
-
-  postgres = await startPostgres({
-    binaries: directory,
-    settings: {
-      logging_collector: 'on',
-      log_destination: 'stderr,csvlog,jsonlog',
-      log_filename: 'postgresql.log',
-      log_line_prefix: '@%c@ ',
-      log_timezone: 'UTC',
-    },
+  server = await startTranslatedPostgres({
+    logging_collector: 'on',
+    log_destination: 'stderr,csvlog,jsonlog',
+    log_filename: 'postgresql.log',
+    log_line_prefix: '@%c@ ',
+    log_timezone: 'UTC',
   });
+  ({ postgres, languages } = server);
   for (const language of languages) await speak(language);
   await postgres.halt();
   logs = await readLogs();
 });
 
 after(async () => {
-  await postgres?.stop();
-  if (directory) await rm(directory, { recursive: true, force: true });
+  await server?.stop();
 });
 
 /**
