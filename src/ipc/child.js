@@ -1,17 +1,23 @@
 /**
  * The child's end of the channel to master. When the channel is gone, master is gone: the child's own `onOrphaned`
- * runs, and the process must not outlive it.
+ * runs, and the process must not outlive it. What is no message is logged, and nothing else.
  */
+import { createLogger } from '../base/logger.js';
+import { isKnown, nameOf } from './known-messages.js';
 
 /**
  * @template In
  * @template Out
- * @param {{ onMessage: (message: In) => void, onOrphaned: () => void }} handlers
+ * @param {{ messages: import('./known-messages.js').Messages, onMessage: (message: In) => void, onOrphaned: () => void }} handlers
  * @returns {{ send: (message: Out) => void, disconnect: () => void }}
  */
-export function connectToMaster({ onMessage, onOrphaned }) {
+export function connectToMaster({ messages, onMessage, onOrphaned }) {
   if (!process.send) throw new Error('this program is started by the pgsluice daemon, not by hand');
-  process.on('message', message => onMessage(/** @type {In} */ (message)));
+  const log = createLogger({ name: process.argv[2] ?? 'child' });
+  process.on('message', message => {
+    if (isKnown(messages, message)) onMessage(/** @type {In} */ (message));
+    else log.warn(`a message of master is not understood: ${nameOf(message)}`);
+  });
   process.on('disconnect', onOrphaned);
   // Signals of a terminal or of systemd reach the whole group: children stop when master says so, or when it is gone.
   process.on('SIGINT', () => {});

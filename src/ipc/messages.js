@@ -1,5 +1,7 @@
 /**
  * Everything that crosses between master and its children, in one place. Messages are plain JSON over the fork channel.
+ * An assignment is known by its epoch: what is said of another one changes nothing. What was lost on its way is asked for
+ * or said again: the reports tell who is ready and who holds which stream; open and turn are repeated until answered.
  * An attempt number counts the connections of a stream within a worker, so that news of an earlier one is recognised.
  *
  *   worker  open ->  master  -> sshproxy          the worker wants a follower on a FIFO
@@ -74,6 +76,7 @@
  * What a worker knows of a stream; counters since the stream was assigned to it.
  * @typedef {object} StreamStatus
  * @property {number} streamId
+ * @property {number} epoch of the assignment
  * @property {'claiming' | 'connecting' | 'reading' | 'waiting' | 'stopped'} mode
  * @property {ErrorReport | null} error why it waits
  * @property {string | null} notice what the follower waits for
@@ -93,6 +96,7 @@
 
 /**
  * @typedef {object} WorkerStatus
+ * @property {boolean} ready to take streams
  * @property {StreamStatus[]} streams
  * @property {{ batches: number, records: number, rejected: number, bytes: number, commitSeconds: number, failures: number, redacted: { records: number, classes: Partial<Record<import('../base/redact-classes.js').RedactClass, number>> } }} totals since the process began
  * @property {number} rssBytes
@@ -104,7 +108,7 @@
 /**
  * @typedef {{ type: 'configure', settings: WorkerSettings }
  *   | { type: 'assign', stream: StreamSpec }
- *   | { type: 'unassign', streamId: number }
+ *   | { type: 'unassign', streamId: number, epoch: number }
  *   | { type: 'fifo', streamId: number, attempt: number, path: string }
  *   | { type: 'started', streamId: number, attempt: number }
  *   | { type: 'turn', streamId: number, attempt: number }
@@ -120,7 +124,7 @@
  *   | { type: 'close', streamId: number, attempt: number }
  *   | { type: 'turn', streamId: number, attempt: number }
  *   | { type: 'outcome', streamId: number, attempt: number, error: ErrorReport | null }
- *   | { type: 'released', streamId: number, fenced: boolean }
+ *   | { type: 'released', streamId: number, epoch: number, fenced: boolean }
  *   | { type: 'status', status: WorkerStatus }} FromWorker
  */
 

@@ -5,8 +5,10 @@
  */
 import { fork } from 'node:child_process';
 import { Backoff } from '../base/backoff.js';
+import { isKnown, nameOf } from '../ipc/known-messages.js';
 
 const YOUNG_MS = 10_000;
+const DISCONNECTED_MAX_MS = 5_000; // a child without a channel ends by itself; one that hangs is of no use
 const BACKOFF = { initialMs: 500, maxMs: 30_000, factor: 2, jitter: 0.2 };
 
 /**
@@ -31,6 +33,7 @@ export class ChildProcess {
    * @param {string} options.name for the log
    * @param {URL} options.program
    * @param {string[]} options.execArgv V8 flags
+   * @param {import('../ipc/known-messages.js').Messages} options.messages that it may send
    * @param {() => void} options.onStart the process is there: configure it
    * @param {(message: From) => void} options.onMessage
    * @param {(how: string) => void} options.onExit it is gone; it will be started again unless it was stopped
@@ -45,7 +48,7 @@ export class ChildProcess {
   }
 
   start() {
-    const { name, program, execArgv, onStart, onMessage, onExit, log } = this.#options;
+    const { name, program, execArgv, messages, onStart, onMessage, onExit, log } = this.#options;
     const startedAt = performance.now();
     const child = fork(program, [name], {
       execArgv,
@@ -67,7 +70,14 @@ export class ChildProcess {
       log.error({ retryInMs: Math.round(delayMs) }, `${name} ${how}: it is started again`);
       this.#timer = setTimeout(() => this.start(), delayMs);
     };
-    child.on('message', message => onMessage(/** @type {From} */ (message)));
+    child.on('message', message => {
+      if (isKnown(messages, message)) onMessage(/** @type {From} */ (message));
+      else log.warn(`a message of ${name} is not understood: ${nameOf(message)}`);
+    });
+    child.on('disconnect', () => {
+      const timer = setTimeout(() => child.kill('SIGKILL'), DISCONNECTED_MAX_MS);
+      child.once('exit', () => clearTimeout(timer));
+    });
     child.on('error', error => ended(`could not be started (${error.message})`));
     child.on('exit', (code, signal) =>
       ended(signal ? `was ended by ${signal}` : `ended with exit code ${code}`),

@@ -8,6 +8,7 @@ import { PgsluiceError } from '../base/errors.js';
 import { createLogger } from '../base/logger.js';
 import { raiseEpochs } from '../storage/positions.js';
 import { loadInventory } from '../storage/inventory.js';
+import { FROM_PROXY, FROM_WORKER } from '../ipc/known-messages.js';
 import { ChildProcess } from './child-process.js';
 import { prepareDirectories, removeStaleFifos, writeKnownHosts } from './directories.js';
 import { Fleet } from './fleet.js';
@@ -97,6 +98,7 @@ export class Daemon {
       name: 'sshproxy',
       program: new URL('../sshproxy/main.js', import.meta.url),
       execArgv: PROXY_FLAGS,
+      messages: FROM_PROXY,
       onStart: () => this.#configureProxy(),
       onMessage: message => this.#fromProxy(message),
       onExit: how => this.#proxyGone(how),
@@ -108,6 +110,7 @@ export class Daemon {
           name: `worker-${index + 1}`,
           program: new URL('../worker/main.js', import.meta.url),
           execArgv: WORKER_FLAGS,
+          messages: FROM_WORKER,
           onStart: () => this.#configureWorker(index),
           onMessage: message => this.#fromWorker(index, message),
           onExit: () => this.#workerGone(index),
@@ -167,9 +170,13 @@ export class Daemon {
   /** Another daemon has the fleet: what is still read here could not be committed any more. */
   #putDown() {
     this.#inventoryLoaded = false;
-    for (const { streamId, worker } of this.#fleet.want([])) {
-      this.#workers[worker]?.process.send({ type: 'unassign', streamId });
-    }
+    this.#unassign(this.#fleet.want([]));
+  }
+
+  /** @param {import('./fleet.js').Holding[]} holdings */
+  #unassign(holdings) {
+    for (const { streamId, worker, epoch } of holdings)
+      this.#workers[worker]?.process.send({ type: 'unassign', streamId, epoch });
   }
 
   #configureProxy() {
@@ -243,9 +250,7 @@ export class Daemon {
     const wanted = hosts
       .filter(host => !host.paused)
       .flatMap(host => wantedStreams(host, this.#directories.knownHosts));
-    for (const { streamId, worker } of this.#fleet.want(wanted)) {
-      this.#workers[worker]?.process.send({ type: 'unassign', streamId });
-    }
+    this.#unassign(this.#fleet.want(wanted));
     await this.#assign();
   }
 
@@ -263,7 +268,8 @@ export class Daemon {
       for (const { streamId, spec, worker } of assignments) {
         const epoch = epochs.get(streamId);
         if (epoch === undefined) this.#fleet.released(streamId);
-        else this.#workers[worker]?.process.send({ type: 'assign', stream: { ...spec, epoch } });
+        else if (this.#fleet.assigned({ streamId, worker, epoch }))
+          this.#workers[worker]?.process.send({ type: 'assign', stream: { ...spec, epoch } });
       }
     } catch (error) {
       for (const { streamId } of assignments) this.#fleet.released(streamId);
@@ -276,21 +282,22 @@ export class Daemon {
     const worker = this.#workers[index];
     switch (message.type) {
       case 'ready':
-        worker.ready = true;
-        this.#reconcile();
+        this.#workerReady(worker);
         return;
       case 'open':
       case 'turn': {
         const { streamId, attempt } = message;
-        const host = this.#fleet.streams.get(streamId)?.spec.host;
+        const stream = this.#fleet.streams.get(streamId);
+        const host = stream?.worker === index ? stream.spec.host : null;
         if (!host || !this.#proxyReady) {
           const error = {
             code: /** @type {const} */ ('PROCESS_DIED'),
-            message: 'sshproxy is not running yet',
+            message: host ? 'sshproxy is not running yet' : 'the stream belongs to another worker',
           };
           worker.process.send({ type: 'closed', streamId, attempt, error });
           return;
         }
+        for (const { attempts } of this.#workers) attempts.delete(streamId);
         worker.attempts.set(streamId, attempt);
         this.#proxy.send({ ...message, host });
         return;
@@ -304,7 +311,7 @@ export class Daemon {
         this.#proxy.send(message);
         return;
       case 'released':
-        this.#fleet.released(message.streamId);
+        this.#fleet.releasedBy({ ...message, worker: index });
         this.#reconcile();
         return;
       default: {
@@ -312,9 +319,23 @@ export class Daemon {
         const seconds = Math.max(0.1, (now - worker.reportedAt) / 1000);
         worker.reportedAt = now;
         worker.status = message.status;
-        this.#fleet.report(index, message.status.streams, seconds);
+        if (message.status.ready && !worker.ready) this.#workerReady(worker);
+        this.#reported(index, message.status.streams, seconds);
       }
     }
+  }
+
+  /** @param {WorkerSlot} worker */
+  #workerReady(worker) {
+    worker.ready = true;
+    this.#reconcile();
+  }
+
+  /** @param {number} index @param {import('../ipc/messages.js').StreamStatus[]} statuses @param {number} seconds */
+  #reported(index, statuses, seconds) {
+    this.#unassign(this.#fleet.report(index, statuses, seconds));
+    // What a worker has lost is assigned anew.
+    if ([...this.#fleet.streams.values()].some(({ state }) => state === 'free')) this.#reconcile();
   }
 
   /** @param {FromProxy} message */
@@ -324,6 +345,7 @@ export class Daemon {
         this.#proxyReady = true;
         return;
       case 'status':
+        this.#proxyReady = true;
         this.#proxyStatus = message.status;
         return;
       default: {

@@ -3,6 +3,7 @@
  * started ends with it.
  */
 import { connectToMaster } from '../ipc/child.js';
+import { TO_PROXY } from '../ipc/known-messages.js';
 import { SshProxy } from './proxy.js';
 
 /** @typedef {import('../ipc/messages.js').ToProxy} ToProxy */
@@ -25,8 +26,9 @@ function stop() {
 
 /** @type {{ send: (message: FromProxy) => void, disconnect: () => void }} */
 const channel = connectToMaster({
+  messages: TO_PROXY,
   onMessage: (/** @type {ToProxy} */ message) => {
-    if (message.type === 'configure') proxy = new SshProxy(message.settings, m => channel.send(m));
+    if (message.type === 'configure') proxy ??= new SshProxy(message.settings, m => channel.send(m));
     else if (message.type === 'stop') stop();
     else proxy?.handle(message);
   },

@@ -37,6 +37,7 @@ import { HostConnection } from './host-connection.js';
 
 const STATUS_MS = 1_000;
 const LAST_WORDS_MS = 500;
+const OUTCOME_TIMEOUTS = 3; // one to connect, one for a session, and what a busy worker takes
 const run = promisify(execFile);
 
 export class SshProxy {
@@ -67,17 +68,22 @@ export class SshProxy {
   handle(message) {
     switch (message.type) {
       case 'open': {
+        if (this.#isAskedAgain(message)) return;
         const channel = this.#newChannel(message);
         this.#makeFifo(channel).catch(error => this.#end(channel, error));
         return;
       }
       case 'opened': {
         const channel = this.#channels.get(keyOf(message));
-        if (channel) this.#startSession(channel).catch(error => this.#end(channel, error));
+        // Said twice it is still one session.
+        if (channel && channel.path !== '')
+          this.#startSession(channel).catch(error => this.#end(channel, error));
         return;
       }
       case 'turn': {
-        const channel = this.#newChannel({ ...message, command: '', input: '' });
+        const wanted = { ...message, command: '', input: '' };
+        if (this.#isAskedAgain(wanted)) return;
+        const channel = this.#newChannel(wanted);
         this.#giveTurn(channel).catch(error => this.#end(channel, error));
         return;
       }
@@ -111,6 +117,18 @@ export class SshProxy {
     for (const host of this.#hosts.values()) host.end();
   }
 
+  /**
+   * Nobody has answered yet, or the answer was lost: what there is to say is said again.
+   * @param {Pick<Channel, 'streamId' | 'attempt' | 'command' | 'input'>} wanted
+   */
+  #isAskedAgain({ streamId, attempt, command, input }) {
+    const channel = this.#channels.get(keyOf({ streamId, attempt }));
+    if (channel?.command !== command || channel.input !== input) return false;
+    if (channel.path !== '') this.#send({ type: 'fifo', streamId, attempt, path: channel.path });
+    else if (channel.turn) this.#send({ type: 'turn', streamId, attempt });
+    return true;
+  }
+
   /** @param {Pick<Channel, 'host' | 'streamId' | 'attempt' | 'command' | 'input'>} wanted @returns {Channel} */
   #newChannel({ host, streamId, attempt, command, input }) {
     const channel = {
@@ -125,6 +143,9 @@ export class SshProxy {
       turn: null,
       ending: new AbortController(),
     };
+    // A stream has one at a time: nobody told of the end of an earlier one.
+    for (const earlier of this.#channels.values())
+      if (earlier.streamId === streamId) this.#end(earlier, null);
     this.#channels.set(keyOf(channel), channel);
     return channel;
   }
@@ -140,6 +161,8 @@ export class SshProxy {
     }
     channel.turn = turn;
     this.#stats.connects += 1;
+    // The others of the host wait for the outcome, which may never be told.
+    setTimeout(() => this.#end(channel, null), OUTCOME_TIMEOUTS * this.#settings.connectTimeoutMs).unref();
     this.#send({ type: 'turn', streamId: channel.streamId, attempt: channel.attempt });
   }
 

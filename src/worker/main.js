@@ -2,6 +2,7 @@
  * The worker process: connects a Worker to its master. Ends when master says so or is gone.
  */
 import { connectToMaster } from '../ipc/child.js';
+import { TO_WORKER } from '../ipc/known-messages.js';
 import { Worker } from './worker.js';
 
 /** @typedef {import('../ipc/messages.js').ToWorker} ToWorker */
@@ -24,9 +25,10 @@ async function stop() {
 
 /** @type {{ send: (message: FromWorker) => void, disconnect: () => void }} */
 const channel = connectToMaster({
+  messages: TO_WORKER,
   onMessage: (/** @type {ToWorker} */ message) => {
     if (message.type === 'configure') {
-      worker = new Worker(message.settings, m => channel.send(m), process.argv[2] ?? 'worker');
+      worker ??= new Worker(message.settings, m => channel.send(m), process.argv[2] ?? 'worker');
     } else if (message.type === 'stop') {
       void stop();
     } else {

@@ -105,6 +105,7 @@ export class Stream {
     };
     this.status = {
       streamId: spec.streamId,
+      epoch: spec.epoch,
       mode: 'waiting',
       error: null,
       notice: null,
@@ -137,6 +138,11 @@ export class Stream {
 
   get streamId() {
     return this.#spec.streamId;
+  }
+
+  /** Of its assignment; what it claims since is later. */
+  get assignedEpoch() {
+    return this.#spec.epoch;
   }
 
   start() {

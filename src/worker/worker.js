@@ -31,9 +31,12 @@ import { Stream } from './stream.js';
  * @property {ByteSource | null} source null: not open yet, or read to its end
  * @property {PgsluiceError | null} ended how its writer ended
  * @property {NodeJS.Timeout | null} timer
+ * @property {import('../ipc/messages.js').FromWorker} ask what sshproxy was asked for
+ * @property {number} askedAt performance.now()
  */
 
 const TICK_MS = 1_000; // status and time limits
+const ASK_AGAIN_MS = 15_000; // sshproxy, which may be waiting for its pace, or may never have been told
 const STORAGE_RETRY_MS = 1_000;
 const DESCRIPTORS = { local: 3, openssh: 1, ssh2: 1 }; // of a stream, by its transport
 const LAST_BYTES_WAIT_MS = 2_000;
@@ -48,11 +51,12 @@ export class Worker {
   #streams = new Map();
   /** FIFOs asked for, by stream and attempt @type {Map<string, Fifo>} */
   #fifos = new Map();
-  /** streams that wait to connect by themselves @type {Map<string, { begin: () => void, fail: (error: PgsluiceError) => void }>} */
+  /** streams that wait to connect by themselves @type {Map<string, { begin: () => void, fail: (error: PgsluiceError) => void, ask: FromWorker, askedAt: number }>} */
   #turns = new Map();
   /** for claims @type {Promise<import('pg').Client> | null} */
   #client = null;
   #zones = new Map();
+  #isReady = false;
   #stopping = false;
   #descriptors = new DescriptorBudget();
   #loopDelay = monitorEventLoopDelay({ resolution: 10 });
@@ -103,7 +107,7 @@ export class Worker {
       case 'assign':
         return this.#assign(message.stream);
       case 'unassign':
-        return this.#unassign(message.streamId, false);
+        return this.#unassign(message, false);
       case 'fifo':
         return this.#onFifo(message);
       case 'started':
@@ -137,6 +141,7 @@ export class Worker {
     while (!this.#stopping) {
       try {
         this.#zones = await loadZones(await this.#claimClient());
+        this.#isReady = true;
         this.#send({ type: 'ready' });
         return;
       } catch (error) {
@@ -165,7 +170,16 @@ export class Worker {
 
   /** @param {StreamSpec} spec */
   #assign(spec) {
-    this.#streams.get(spec.streamId)?.stop();
+    const { streamId, epoch } = spec;
+    const held = this.#streams.get(streamId);
+    // Said again, or late.
+    if (held && held.assignedEpoch >= epoch) return;
+    held?.stop();
+    // Master has not heard yet that it has a new process before it.
+    if (!this.#isReady) {
+      this.#send({ type: 'released', streamId, epoch, fenced: false });
+      return;
+    }
     const stream = new Stream(spec, {
       batcher: this.#batcher,
       zones: this.#zones,
@@ -173,7 +187,8 @@ export class Worker {
       claim: (streamId, epoch) => this.#claim(streamId, epoch),
       open: (streamSpec, attempt, follower, handlers) => this.#open(streamSpec, attempt, follower, handlers),
       onFenced: fenced => {
-        if (this.#streams.get(fenced.streamId) === fenced) this.#unassign(fenced.streamId, true);
+        if (this.#streams.get(fenced.streamId) === fenced)
+          this.#unassign({ streamId: fenced.streamId, epoch: fenced.assignedEpoch }, true);
       },
       log: this.#log.child({ host: spec.host.name, stream: spec.path }),
     });
@@ -181,15 +196,15 @@ export class Worker {
     stream.start();
   }
 
-  /** @param {number} streamId @param {boolean} fenced */
-  #unassign(streamId, fenced) {
+  /** @param {{ streamId: number, epoch: number }} assignment or a later one than what is held @param {boolean} fenced */
+  #unassign({ streamId, epoch }, fenced) {
     const stream = this.#streams.get(streamId);
-    if (stream) {
+    if (stream && stream.assignedEpoch <= epoch) {
       stream.stop();
       this.#streams.delete(streamId);
-      void this.#batcher.drain(stream).then(() => this.#send({ type: 'released', streamId, fenced }));
+      void this.#batcher.drain(stream).then(() => this.#send({ type: 'released', streamId, epoch, fenced }));
     } else {
-      this.#send({ type: 'released', streamId, fenced });
+      this.#send({ type: 'released', streamId, epoch, fenced });
     }
   }
 
@@ -238,10 +253,11 @@ export class Worker {
     if (spec.transport === 'ssh2') return this.#openSsh2(spec, attempt, follower, handlers);
     const { streamId } = spec;
     const key = fifoKey(streamId, attempt);
+    const ask = /** @type {const} */ ({ type: 'open', streamId, attempt, ...follower });
     /** @type {Fifo} */
-    const fifo = { handlers, source: null, ended: null, timer: null };
+    const fifo = { handlers, source: null, ended: null, timer: null, ask, askedAt: performance.now() };
     this.#fifos.set(key, fifo);
-    this.#send({ type: 'open', streamId, attempt, ...follower });
+    this.#send(ask);
     return {
       pause: () => fifo.source?.pause(),
       resume: () => fifo.source?.resume(),
@@ -273,6 +289,7 @@ export class Worker {
       if (!told) this.#send({ type: 'outcome', streamId, attempt, error: report });
       told = true;
     };
+    const ask = /** @type {const} */ ({ type: 'turn', streamId, attempt });
     this.#turns.set(key, {
       begin: () => {
         source = runOverSsh2(
@@ -289,8 +306,10 @@ export class Worker {
         );
       },
       fail: error => handlers.onEnd(error),
+      ask,
+      askedAt: performance.now(),
     });
-    this.#send({ type: 'turn', streamId, attempt });
+    this.#send(ask);
     return {
       pause: () => source?.pause(),
       resume: () => source?.resume(),
@@ -325,12 +344,14 @@ export class Worker {
   #onFifo({ streamId, attempt, path }) {
     const key = fifoKey(streamId, attempt);
     const fifo = this.#fifos.get(key);
-    if (!fifo) return;
+    // Said again, it is open already.
+    if (!fifo || fifo.source) return;
     try {
       fifo.source = openFifo(path, {
         onChunk: fifo.handlers.onChunk,
         onEnd: error => {
           fifo.source = null;
+          fifo.askedAt = performance.now();
           // How ssh ended is what sshproxy says: its report comes next, or has come.
           if (error || fifo.ended) fifo.handlers.onEnd(error ?? fifo.ended);
         },
@@ -360,13 +381,25 @@ export class Worker {
     return failure && now - failure.at < FAILURE_SHOWN_MS ? storageError(failure.error).message : null;
   }
 
+  /** @param {number} now */
+  #askAgain(now) {
+    const fifos = [...this.#fifos.values()].filter(({ source, ended }) => source === null && ended === null);
+    for (const waiting of [...fifos, ...this.#turns.values()]) {
+      if (now - waiting.askedAt < ASK_AGAIN_MS) continue;
+      waiting.askedAt = now;
+      this.#send(waiting.ask);
+    }
+  }
+
   #tick() {
     const now = performance.now();
     for (const stream of this.#streams.values()) stream.tick(now);
+    this.#askAgain(now);
     const { user, system } = process.cpuUsage();
     this.#send({
       type: 'status',
       status: {
+        ready: this.#isReady,
         streams: [...this.#streams.values()].map(stream => stream.status),
         totals: this.#batcher.totals,
         rssBytes: process.memoryUsage.rss(),

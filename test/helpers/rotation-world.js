@@ -226,7 +226,7 @@ export class Watched {
   async disconnect() {
     const { streamId } = this.#spec;
     this.connected = false;
-    this.#world.tell({ type: 'unassign', streamId });
+    this.#world.tell({ type: 'unassign', streamId, epoch: Number.MAX_SAFE_INTEGER });
     await until(
       () => this.#world.released.has(streamId),
       () => 'the stream is released',
