@@ -4,6 +4,7 @@
  * Throws PgsluiceError USAGE, FILE_UNREADABLE, HOST_EXISTS, HOST_HAS_NO_LOGS, SSH_* and the storage's.
  */
 import { PgsluiceError } from '../base/errors.js';
+import { showValue } from '../base/show-value.js';
 import { addHost, loadInventory } from '../storage/inventory.js';
 import { ANY_LOG, assessLog } from './assess-log.js';
 import { describeHost, printHost } from './describe-host.js';
@@ -111,6 +112,21 @@ async function discoverLogs(host, reading, context) {
     );
   }
   const notes = reports.flatMap(log => [...log.problems, ...log.notes]);
-  // The paths come from the host: they are held to what is accepted on the command line.
-  return { paths: reports.map(({ path }) => logPath(path)), notes };
+  return { paths: reports.map(({ path }) => pathOfHost(host.name, path)), notes };
+}
+
+/**
+ * What comes from the host is held to what is accepted on the command line; nobody gave it there.
+ * @param {string} name @param {string} path
+ */
+function pathOfHost(name, path) {
+  try {
+    return logPath(path);
+  } catch (cause) {
+    throw new PgsluiceError(
+      'FOLLOWER_PROTOCOL',
+      `${name}: the host tells of a log at ${showValue(path)}, which is no path that can be followed: name its logs with --log`,
+      { cause },
+    );
+  }
 }
