@@ -5,7 +5,6 @@
 import { execFileSync } from 'node:child_process';
 import { existsSync, globSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { relative } from 'node:path';
 import { spec } from 'node:test/reporters';
 import { run } from 'node:test';
 import { fileURLToPath } from 'node:url';
@@ -33,10 +32,12 @@ const WISHES = [
 const OF_LOGIN_SHELLS = 'test/integration/transport/login-shells.test.js';
 
 const areas = process.argv.slice(2);
-const patterns = (areas.length > 0 ? areas : ['unit', 'integration', 'system']).map(area =>
+// The longest first: none is left to run alone at the end.
+const AREAS = ['system', 'integration', 'unit'];
+const patterns = (areas.length > 0 ? areas : AREAS).map(area =>
   area.endsWith('.js') ? area : `test/${area}/**/*.test.js`,
 );
-let files = patterns.flatMap(pattern => globSync(pattern, { cwd: root })).toSorted();
+let files = patterns.flatMap(pattern => globSync(pattern, { cwd: root }).toSorted());
 if (files.length === 0) {
   process.stderr.write(`no test file matches ${patterns.join(' ')}\n`);
   process.exit(2);
@@ -64,33 +65,62 @@ if (missingShells.length > 0)
     `left out, because they are not installed: the login shells ${missingShells.join(' ')}\n`,
   );
 
-/**
- * @param {string[]} some files
- * @param {number} concurrency
- * @returns {Promise<string[]>} those in which a test failed or was skipped
- */
-async function failing(some, concurrency) {
-  const bad = new Set();
-  const events = run({ files: some, cwd: root, concurrency, timeout: TIMEOUT_MS });
-  events.on('test:fail', ({ file }) => bad.add(file));
-  events.on('test:pass', ({ name, file, skip, todo }) => {
+/** What spec says at the end of each file; the sums of all are said once. */
+const SUMS = /^\S*ℹ (?:tests|suites|pass|fail|cancelled|skipped|todo|duration_ms) .*\n/gm;
+
+let tests = 0;
+let failures = 0;
+
+/** @param {string} file @returns {Promise<boolean>} whether all its tests passed, and none was skipped */
+async function passes(file) {
+  const started = performance.now();
+  let good = true;
+  const events = run({ files: [file], cwd: root, timeout: TIMEOUT_MS });
+  events.on('test:fail', () => {
+    good = false;
+    failures += 1;
+  });
+  events.on('test:pass', ({ name, skip, todo }) => {
+    tests += 1;
     if (skip === undefined && todo === undefined) return;
     process.stderr.write(`skipped: ${name}\n`);
-    bad.add(file);
+    good = false;
   });
-  const ended = new Promise(resolve => events.on('end', () => resolve(undefined)));
-  events.compose(new spec()).pipe(process.stdout, { end: false });
-  await ended;
-  return [...bad].map(file => (file === undefined ? '' : relative(root, file)));
+  let text = '';
+  for await (const part of events.compose(new spec())) text += part;
+  const seconds = ((performance.now() - started) / 1000).toFixed(1);
+  process.stdout.write(`${good ? '' : 'FAILED '}${file} (${seconds} s)\n${text.replaceAll(SUMS, '')}\n`);
+  return good;
 }
 
-const bad = await failing(files, Math.max(2, availableParallelism()));
+/**
+ * @param {string[]} some files
+ * @param {number} lanes so many at a time
+ * @returns {Promise<string[]>} those in which a test failed or was skipped
+ */
+async function failing(some, lanes) {
+  /** @type {string[]} */
+  const bad = [];
+  const waiting = [...some];
+  const lane = async () => {
+    for (let file = waiting.shift(); file !== undefined; file = waiting.shift())
+      if (!(await passes(file))) bad.push(file);
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
+  return bad;
+}
+
+const started = performance.now();
+// Many tests wait more than they work.
+const bad = await failing(files, availableParallelism() + 1);
 // One that fails beside others and passes alone is a bug, of the test or of what it tests, that the machine's load has
 // shown: it is named, and does not hide what else is tested. What fails alone, or in many places, fails the run.
-const doubtful = bad.length > 0 && bad.length <= ALONE_MAX && !bad.includes('') && files.length > ALONE_MAX;
+const doubtful = bad.length > 0 && bad.length <= ALONE_MAX && files.length > ALONE_MAX;
 const left = doubtful ? await failing(bad, 1) : bad;
 for (const file of bad)
   process.stderr.write(
     `failed${doubtful && !left.includes(file) ? ' beside others, passed alone' : ''}: ${file}\n`,
   );
+const seconds = Math.round((performance.now() - started) / 1000);
+process.stdout.write(`${files.length} files, ${tests} tests passed, ${failures} failed, ${seconds} s\n`);
 process.exitCode = left.length === 0 ? 0 : 1;

@@ -109,6 +109,7 @@ test('host show, host list and status, as text and as JSON', () => {
         notReady: new Error(text),
         storage: { mode: text, error: new Error(text) },
         hosts: [host],
+        redact: [],
         streams: new Map([[1, stream]]),
         workers: [],
         proxy: { pid: 1, restarts: 0, ready: true, status: null },

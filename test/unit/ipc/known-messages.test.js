@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
-import { FROM_PROXY, FROM_WORKER, isKnown, TO_PROXY, TO_WORKER } from '../../../src/ipc/known-messages.js';
+import {
+  FROM_PROXY,
+  FROM_WORKER,
+  isKnown,
+  nameOf,
+  TO_PROXY,
+  TO_WORKER,
+} from '../../../src/ipc/known-messages.js';
 
 const CHANNEL = { streamId: 1, attempt: 1 };
 const ERROR = { code: 'SSH_PROTOCOL', message: 'm' };
@@ -14,10 +21,11 @@ const GOOD = [
   [TO_WORKER, { type: 'fifo', ...CHANNEL, path: '/p' }],
   [TO_WORKER, { type: 'closed', ...CHANNEL, error: ERROR }],
   [FROM_WORKER, { type: 'released', streamId: 1, epoch: 2, fenced: false }],
-  [FROM_WORKER, { type: 'outcome', ...CHANNEL, code: 'SSH_PROTOCOL' }],
+  [FROM_WORKER, { type: 'outcome', ...CHANNEL, error: ERROR }],
   [TO_PROXY, { type: 'turn', ...CHANNEL, host: HOST }],
   [TO_PROXY, { type: 'forget', hostId: 1 }],
   [FROM_PROXY, { type: 'closed', ...CHANNEL, error: ERROR }],
+  [FROM_PROXY, { type: 'refused', ...CHANNEL, error: ERROR }],
 ];
 
 test('messages pass, and without any of their fields, or with another type in it, they do not', () => {
@@ -57,4 +65,16 @@ test('no value makes a check throw', () => {
       assert.equal(typeof isKnown(messages, one), 'boolean');
     }),
   );
+});
+
+test('what is logged of one that is none holds nothing of what is in it', () => {
+  for (const value of [
+    { type: 'configure', settings: { password: 'secret' } },
+    { password: 'secret' },
+    ['secret'],
+    'secret',
+    null,
+  ])
+    assert.doesNotMatch(nameOf(value), /secret/);
+  assert.equal(nameOf({ type: 'a\u001b[2J' }), '"a\\u001b[2J"');
 });
