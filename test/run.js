@@ -14,7 +14,7 @@ const root = fileURLToPath(new URL('..', import.meta.url));
 const TIMEOUT_MS = 300_000; // of one test; the longest takes about a minute
 const ALONE_MAX = 3; // files that are run once more
 
-/** Tests of what not every machine can have: systemd's journal without systemd running, rules of sudo. */
+/** Tests of what not every machine can have: systemd's journal without systemd running, rules of sudo, another time. */
 const WISHES = [
   {
     files: /^test\/integration\/(follower|worker)\/journal/,
@@ -26,6 +26,11 @@ const WISHES = [
     files: /^test\/integration\/transport\/sudo/,
     there: () => process.getuid?.() === 0,
     without: 'only root can give rules to sudo',
+  },
+  {
+    files: /^test\/system\/clock/,
+    there: () => globSync('/usr/lib/*/faketime/libfaketime.so.1').length > 0,
+    without: 'faketime is not installed',
   },
 ];
 /** Leaves out by itself what is not there. */

@@ -232,7 +232,10 @@ export class Redactor {
       this.#isSyntaxError ||= templates.spans.some(({ hole }) => hole === 'E');
       // An unknown line after a secret may be more of it: what was taken for its end was a part.
       const isUnknown = end === NONE || end === LOOSE;
-      if (isUnknown && (unknown !== null || followsSecret || this.#isInOtherLanguage(text, at, field, state))) {
+      if (
+        isUnknown &&
+        (unknown !== null || followsSecret || this.#isInOtherLanguage(text, at, field, state))
+      ) {
         if (unknown !== null) this.#foundClasses.add(unknown);
         spans.push(at, text.length);
         return;

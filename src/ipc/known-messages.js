@@ -130,7 +130,9 @@ export const FROM_PROXY = {
 
 /** For the log; what is in it may be secret. @param {unknown} value @returns {string} */
 export function nameOf(value) {
-  return typeof value === 'object' && value !== null && 'type' in value ? showValue(value.type) : typeof value;
+  return typeof value === 'object' && value !== null && 'type' in value
+    ? showValue(value.type)
+    : typeof value;
 }
 
 /** @param {Messages} messages @param {unknown} value */

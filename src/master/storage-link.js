@@ -38,8 +38,8 @@ const SESSION = `
   SET idle_session_timeout = ${IDLE_MAX_MS}; SET idle_in_transaction_session_timeout = ${IDLE_MAX_MS};
   SET tcp_keepalives_idle = 3; SET tcp_keepalives_interval = 2; SET tcp_keepalives_count = 3;
   SET tcp_user_timeout = ${ANSWER_MAX_MS}`;
-const MAINTENANCE_MS = 3_600_000;
-const FIRST_RETENTION_MS = 300_000; // hosts have told their time by then
+// The first after five minutes: hosts have told their time by then.
+const MAINTENANCE = { firstMs: 300_000, everyMs: 3_600_000 };
 const BACKOFF = { initialMs: 500, maxMs: 15_000, factor: 2, jitter: 0.2 };
 
 export class StorageLink {
@@ -51,7 +51,7 @@ export class StorageLink {
   #onStandby;
   #doubtClock;
   #silence;
-  #firstRetentionMs;
+  #maintenanceMs = MAINTENANCE;
   /** tells our sessions from those of other daemons */
   #name = `pgsluice master ${hostname().slice(0, HOST_NAME_CHARS)} ${process.pid} ${randomBytes(3).toString('hex')}`;
   /** @type {import('pg').Client | null} */
@@ -86,19 +86,9 @@ export class StorageLink {
    * @param {() => void} options.onStandby another daemon has the fleet
    * @param {() => string | null} options.doubtClock why our clock may be wrong; null: it is not
    * @param {Parameters<typeof endWhenSilent>[2]} [options.silence] limits of a server that says nothing during work
-   * @param {number} [options.firstRetentionMs] after it is ready
+   * @param {number} [options.retentionMs] how often it is applied, and how long after the start the first time
    */
-  constructor({
-    config,
-    log,
-    onReady,
-    onEdit,
-    onLost,
-    onStandby,
-    doubtClock,
-    silence,
-    firstRetentionMs = FIRST_RETENTION_MS,
-  }) {
+  constructor({ config, log, onReady, onEdit, onLost, onStandby, doubtClock, silence, retentionMs }) {
     this.#config = config;
     this.#log = log;
     this.#onReady = onReady;
@@ -107,7 +97,7 @@ export class StorageLink {
     this.#onStandby = onStandby;
     this.#doubtClock = doubtClock;
     this.#silence = silence;
-    this.#firstRetentionMs = firstRetentionMs;
+    if (retentionMs !== undefined) this.#maintenanceMs = { firstMs: retentionMs, everyMs: retentionMs };
   }
 
   /** Begins; goes on by itself until close(). Rejects when the storage can never serve, as it is. */
@@ -185,7 +175,7 @@ export class StorageLink {
     await makePartitions(client, Date.now()).finally(() => (this.#working -= 1));
     client.on('notification', () => this.#onEdit());
     await client.query(`LISTEN ${CHANNEL}`);
-    this.#maintenance = setTimeout(() => this.#maintain(), this.#firstRetentionMs);
+    this.#maintenance = setTimeout(() => this.#maintain(), this.#maintenanceMs.firstMs);
     this.#backoff.reset();
     this.error = null;
     this.mode = 'ready';
@@ -251,7 +241,7 @@ export class StorageLink {
   }
 
   #maintain() {
-    this.#maintenance = setTimeout(() => this.#maintain(), MAINTENANCE_MS);
+    this.#maintenance = setTimeout(() => this.#maintain(), this.#maintenanceMs.everyMs);
     this.#maintainNow().catch(error =>
       this.#log.error({ err: error }, 'the partitions could not be maintained'),
     );

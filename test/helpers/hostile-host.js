@@ -47,6 +47,12 @@ const row = (day, message) =>
 /** @param {string} text */
 const data = text => `D 0 ${Buffer.byteLength(text)}\n${text}`;
 
+/** @param {number} n */
+const cursor = n => `s=${'0'.repeat(31)}1;i=${n.toString(16)};b=2;m=3;t=4;x=5`;
+const LOOK = `${HELLO}P before ${cursor(1)}\nB\nJ ${cursor(1)}\n`;
+/** @param {number} n @param {string} fields */
+const entry = (n, fields) => `__CURSOR=${cursor(n)}\n__REALTIME_TIMESTAMP=1795000000000000\n${fields}\n\n`;
+
 /** @typedef {{ start: string, next: () => Buffer | null, stderr?: boolean }} Attack */
 
 /** @type {Record<string, () => Attack>} */
@@ -109,6 +115,20 @@ const ATTACKS = {
   'no hello': () => once(`B\n${FILE}${data(row(20_000, 'm'))}`),
   'a file that goes on elsewhere': () => once(`${BEGUN}F 7 1 5 known a.csv\n`),
   'another protocol': () => once('SSH-2.0-OpenSSH_9.2\r\n'),
+  'journal entries without end': () => counted(LOOK, n => entry(n, `_PID=${n}\nMESSAGE=x`)),
+  'journal looks without end': () => endless(`${HELLO}B\n`, `J ${cursor(1)}\nQ 0 1795000000\n`),
+  'journal losses without end': () =>
+    counted(LOOK, n => entry(n, `_TRANSPORT=driver\nN_DROPPED=${'9'.repeat(16)}\nMESSAGE=${ESCAPES}`)),
+  'journal fields without end': () => endless(`${LOOK}__CURSOR=${cursor(1)}\n`, 'A=b\n'),
+  'a journal message without end': () =>
+    endless(`${LOOK}__CURSOR=${cursor(1)}\n__REALTIME_TIMESTAMP=1795000000000000\nMESSAGE=`, 'x'),
+  'a journal field of 2^52 bytes': () =>
+    endless(`${LOOK}__CURSOR=${cursor(1)}\nMESSAGE\n\0\0\0\0\0\0\x10\0`, 'x'),
+  'a journal field of 2^63 bytes': () => once(`${LOOK}__CURSOR=${cursor(1)}\nMESSAGE\n${'\x7f'.repeat(8)}`),
+  'a journal cursor that is none': () => once(`${HELLO}P after ${ESCAPES}\n`),
+  'a journal entry without a look': () => once(`${HELLO}B\n${entry(1, 'MESSAGE=x')}`),
+  'a journal entry without a time': () => once(`${LOOK}__CURSOR=${cursor(1)}\nMESSAGE=x\n\n`),
+  'a journal of files': () => once(`${BEGUN}${FILE}${data('x\n')}`),
   'words of its own': () => once(`Welcome ${ESCAPES}\n`),
 };
 

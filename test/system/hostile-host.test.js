@@ -47,6 +47,11 @@ const REFUSED = {
   'no hello': /hello/,
   'a file that goes on elsewhere': /expected a known file/,
   'another protocol': /not a frame/,
+  'a journal field of 2^63 bytes': /a field of \d+ bytes/,
+  'a journal cursor that is none': /not a frame/,
+  'a journal entry without a look': /outside a look/,
+  'a journal entry without a time': /without a time/,
+  'a journal of files': /not a frame/,
   'words of its own': /not a frame/,
 };
 
@@ -161,11 +166,12 @@ describe('a hostile host', () => {
 
   /** @param {string} name of the host @param {string} attack */
   function add(name, attack) {
+    const isJournal = attack.includes('journal');
     return daemon.addHost(name, {
-      log: '/var/log/nothing',
+      log: isJournal ? 'journal:evil.service' : '/var/log/nothing',
       server: { ...sshd, identityFile: identities.get(attack) ?? '' },
       from: attack === 'files to skip without end' ? 'end' : 'start',
-      more: ['--format', 'csvlog'],
+      more: isJournal ? [] : ['--format', 'csvlog'],
     });
   }
 

@@ -167,7 +167,7 @@ describe('tail', () => {
         query: 'SELECT\n\t1',
       }),
     );
-    append('db2', row('end'));
+    append('db1', row('end'));
     await stored('end');
     const { seen, ended } = tail(t, '--no-follow', '--lines', '1', '--severity', 'ERROR', 'db1');
     assert.deepEqual(await ended, [0, null]);

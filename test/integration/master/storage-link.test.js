@@ -1,6 +1,7 @@
 /**
  * Work of master on the storage that takes longer than anybody waits for an answer: a server that works is left alone,
- * one that says nothing any more is noticed. A real PostgreSQL whose migration is really slow, behind a proxy.
+ * one that says nothing any more is noticed. A real PostgreSQL whose migration is really slow, behind a proxy. And what
+ * is past retention goes when the clock is not in doubt.
  */
 import assert from 'node:assert/strict';
 import { mkdtempSync, rmSync } from 'node:fs';
@@ -62,6 +63,8 @@ describe('long work on the storage', () => {
       },
     });
     let lost = 0;
+    /** @type {{ reason: string | null, asked: number }} */
+    const doubt = { reason: null, asked: 0 };
     const link = new StorageLink({
       config,
       log: createLogger({ name: 'link', level: 'fatal' }),
@@ -69,11 +72,16 @@ describe('long work on the storage', () => {
       onEdit: () => {},
       onLost: () => (lost += 1),
       onStandby: () => {},
-      doubtClock: () => null,
+      doubtClock: () => {
+        doubt.asked += 1;
+        return doubt.reason;
+      },
       silence: SILENCE,
+      retentionMs: 300,
     });
     return {
       link,
+      doubt,
       proxy,
       query,
       lost: () => lost,
@@ -134,6 +142,26 @@ describe('long work on the storage', () => {
       await assert.rejects(working, /no answer/);
       await until(() => link.mode === 'connecting', 'the loss');
       assert.equal(lost(), 1);
+    } finally {
+      await stop();
+    }
+  });
+
+  test('what is past retention is dropped, but not while the clock is in doubt', async () => {
+    const { link, doubt, query, stop } = await slowStorage();
+    try {
+      await query('DROP EVENT TRIGGER slow');
+      doubt.reason = 'the clocks of most hosts are 24 h behind ours';
+      await link.start();
+      await query(`CREATE TABLE pgsluice.record_20200101 PARTITION OF pgsluice.record
+                     FOR VALUES FROM ('2020-01-01 00:00:00+00') TO ('2020-01-02 00:00:00+00')`);
+      const isThere = async () =>
+        (await query(`SELECT to_regclass('pgsluice.record_20200101') IS NOT NULL AS there`))[0].there;
+      await until(() => doubt.asked >= 3, 'the clock is asked for');
+      assert.equal(await isThere(), true);
+      doubt.reason = null;
+      await until(async () => !(await isThere()), 'the partition is dropped');
+      assert.equal(link.mode, 'ready');
     } finally {
       await stop();
     }
