@@ -38,7 +38,8 @@ IFS=" 	$nl"
 # only be read by its own user.
 data_argument() {
   next=''
-  tr '\0' '\n' <"$1/cmdline" 2>/dev/null | while IFS= read -r argument; do
+  # In this order: the shell itself says that a process has ended meanwhile.
+  tr '\0' '\n' 2>/dev/null <"$1/cmdline" | while IFS= read -r argument; do
     if [ "$next" ]; then
       printf '%s\n' "$argument"
       break

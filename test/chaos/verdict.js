@@ -31,6 +31,7 @@ export async function settleAccounts(world) {
       await waitUntilDrained(client, host, source.logDir, DRAIN_MS);
       const archived = host.startsWith('extra') ? [] : (world.archived.get(source) ?? []);
       const found = await checkConservation(client, host, [...(await csvFiles(source.logDir)), ...archived]);
+      await checkCounts(client, host);
       add(account, host, { ...found, written: found.source });
     }
     add(account, 'text', await checkText(world, client));

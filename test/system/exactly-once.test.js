@@ -6,7 +6,7 @@ import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { checkConservation, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
+import { checkConservation, checkCounts, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
 import { descendants, processesWith, TestDaemon } from '../helpers/daemon.js';
 import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
@@ -94,6 +94,7 @@ describe('exactly once', () => {
     for (const host of ['openssh', 'ssh2', 'local', 'switched']) {
       await waitUntilDrained(client, host, source.logDir, DRAIN_MS);
       const check = await checkConservation(client, host, await csvFiles(source.logDir));
+      await checkCounts(client, host);
       assert.ok(check.source > 5_000, `${check.source} records in the source`);
       assert.deepEqual(
         { host, missing: check.missing, duplicated: check.duplicated, rejected: check.rejected },

@@ -9,7 +9,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { Client } from 'pg';
-import { checkConservation, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
+import { checkConservation, checkCounts, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
 import { descendants, processesWith, TestDaemon } from '../helpers/daemon.js';
 import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
@@ -122,6 +122,7 @@ describe('SIGTERM', () => {
       for (const host of ['openssh', 'ssh2', 'local']) {
         await waitUntilDrained(client, host, source.logDir, DRAIN_MS);
         const check = await checkConservation(client, host, await csvFiles(source.logDir));
+        await checkCounts(client, host);
         assert.ok(check.source > 1_000, `${check.source} records in the source`);
         assert.deepEqual(
           { host, missing: check.missing, duplicated: check.duplicated, rejected: check.rejected },

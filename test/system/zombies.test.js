@@ -9,7 +9,7 @@ import { join } from 'node:path';
 import { afterEach, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
-import { checkConservation, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
+import { checkConservation, checkCounts, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
 import { descendants, TestDaemon } from '../helpers/daemon.js';
 import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
@@ -167,6 +167,7 @@ describe('zombies', () => {
     releasers.push(() => client.end());
     await waitUntilDrained(client, 'local1', source.logDir, DRAIN_MS);
     const check = await checkConservation(client, 'local1', await csvFiles(source.logDir));
+    await checkCounts(client, 'local1');
     assert.deepEqual(
       { missing: check.missing, duplicated: check.duplicated, rejected: check.rejected },
       { missing: 0, duplicated: 0, rejected: 0 },

@@ -691,6 +691,23 @@ inEachShell('clusters that only their arguments tell of', async (shell, place) =
   }
 });
 
+inEachShell('a process that ends while it is looked at', async (shell, place) => {
+  const script = join(place, 'postgres');
+  await writeFile(script, '#!/bin/sh\nread -r line\n', { mode: 0o755 });
+  const child = spawn(script, ['-D', `${place}/one`], { cwd: '/', stdio: ['pipe', 'ignore', 'ignore'] });
+  try {
+    await once(child, 'spawn');
+    const { logs } = await probe(shell, { discover: true, instead: { cmdline: 'cmdgone' } });
+    assert.deepEqual(
+      logs.filter(({ path }) => path.startsWith(place)),
+      [],
+    );
+  } finally {
+    child.stdin.end();
+    await once(child, 'exit');
+  }
+});
+
 test('missing tools are named', async () => {
   const bin = await mkdtemp(join(dir, 'bin-'));
   await writeFile(join(bin, 'stat'), '#!/bin/sh\nexit 1\n', { mode: 0o755 });
