@@ -267,7 +267,16 @@ compare() {
           # It is what a copy was made of, and has more.
           [ "$offset" -eq "$lost_size" ] && verdict=longer || verdict=held
         else
-          place=other
+          # Unless the original was truncated since it was looked at: then this may be the only copy.
+          set -- $(stat -L -c %s /proc/self/fd/4)
+          holder_size=$1
+          if [ "$1" -ge "$lost_size" ] && intact 4; then
+            place=other
+          elif [ "$lost_inode" = "$open_inode" ]; then
+            verdict=truncated
+          else
+            verdict=later
+          fi
         fi
       elif [ "$lost_inode" = "$open_inode" ]; then
         verdict=truncated

@@ -1,0 +1,76 @@
+/**
+ * A log that is truncated while the follower compares it with its copy, at the worst moment: after its bytes were found
+ * to be those that were sent, and before they are held against those of the copy. Real tools; the one that reads what
+ * is compared does the truncation first.
+ */
+import assert from 'node:assert/strict';
+import { execFileSync } from 'node:child_process';
+import {
+  appendFileSync,
+  chmodSync,
+  copyFileSync,
+  existsSync,
+  mkdtempSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { after, before, test } from 'node:test';
+import { FollowerRun } from '../../helpers/follower.js';
+import { testShells } from '../../helpers/shells.js';
+
+/** @param {string} tag */
+const lines = tag => Array.from({ length: 20 }, (_, n) => `${tag} ${n} ${'.'.repeat(60)}\n`).join('');
+
+const { shells, remove } = testShells();
+/** @type {string} */
+let dir;
+before(() => {
+  dir = mkdtempSync(join(tmpdir(), 'pgsluice-truncation-'));
+  chmodSync(dir, 0o755);
+});
+after(() => {
+  remove();
+  rmSync(dir, { recursive: true });
+});
+
+// busybox runs its own dd, whatever PATH says.
+for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
+  for (const original of ['x.log', 'other.log']) {
+    test(`${shell.name}: ${original === 'x.log' ? 'the open file' : 'a file that is not open'}`, async () => {
+      const place = mkdtempSync(join(dir, 'l-'));
+      const bin = mkdtempSync(join(dir, 'b-'));
+      const [log, copy, armed] = [join(place, original), join(place, `${original}.1`), join(bin, 'armed')];
+      const dd = execFileSync('sh', ['-c', 'command -v dd'], { encoding: 'utf8' }).trim();
+      const truncate = `case "$*" in *if=/proc/self/fd/5*skip=*) ! [ -e '${armed}' ] || { rm '${armed}'; : >'${log}'; } ;; esac`;
+      writeFileSync(join(bin, 'dd'), `#!/bin/sh\n${truncate}\nexec ${dd} "$@"\n`, { mode: 0o755 });
+      writeFileSync(log, lines('one'));
+      if (original !== 'x.log') writeFileSync(join(place, 'x.log'), '');
+      const run = new FollowerRun(
+        { ...shell, path: `${bin}:${shell.path}` },
+        { path: place, format: 'plain' },
+      );
+      const sent = (/** @type {string[]} */ ...names) => names.map(name => String(run.bytes(name))).join('');
+      try {
+        await run.until(() => sent(original) === lines('one'), 'the log');
+        if (original !== 'x.log') {
+          // The next log is the open one then.
+          appendFileSync(join(place, 'x.log'), 'next\n');
+          await run.until(() => sent('x.log') === 'next\n', 'the next log');
+        }
+        writeFileSync(armed, '');
+        copyFileSync(log, copy);
+        await run.until(() => !existsSync(armed), 'the truncation');
+        appendFileSync(log, lines('two'));
+        await run.until(() => sent(original).endsWith(lines('two')), 'what came after it');
+        const beats = () => run.frames.filter(({ type }) => type === 'heartbeat').length;
+        const before = beats();
+        await run.until(() => beats() >= before + 2, 'two more looks');
+        assert.equal(sent(original, `${original}.1`), lines('one') + lines('two'));
+      } finally {
+        await run.stop();
+      }
+    });
+  }
+}
