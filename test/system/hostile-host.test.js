@@ -58,6 +58,10 @@ const REFUSED = {
 /** Those that say one thing and are refused for it: nothing is left of them that could disturb the next. */
 const SHORT = ATTACK_NAMES.filter(name => name in REFUSED && !name.endsWith(' without end'));
 
+const isJournal = (/** @type {string} */ attack) => attack.includes('journal');
+const pathFor = (/** @type {string} */ attack) =>
+  isJournal(attack) ? 'journal:evil.service' : '/var/log/nothing';
+
 // What a terminal acts on; JSON and tables have newlines between their lines.
 // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
 const UNSAFE = /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/;
@@ -166,12 +170,11 @@ describe('a hostile host', () => {
 
   /** @param {string} name of the host @param {string} attack */
   function add(name, attack) {
-    const isJournal = attack.includes('journal');
     return daemon.addHost(name, {
-      log: isJournal ? 'journal:evil.service' : '/var/log/nothing',
+      log: pathFor(attack),
       server: { ...sshd, identityFile: identities.get(attack) ?? '' },
       from: attack === 'files to skip without end' ? 'end' : 'start',
-      more: isJournal ? [] : ['--format', 'csvlog'],
+      more: isJournal(attack) ? [] : ['--format', 'csvlog'],
     });
   }
 
@@ -258,7 +261,7 @@ describe('a hostile host', () => {
       user: sshd.user,
       identityFile: identities.get(attack) ?? '',
       hostKeys: [sshd.hostKey],
-      streams: [{ path: '/var/log/nothing', format: 'csvlog', from: 'start' }],
+      streams: [{ path: pathFor(attack), format: isJournal(attack) ? 'auto' : 'csvlog', from: 'start' }],
     }));
     writeFileSync(file, lines.map(line => `${JSON.stringify(line)}\n`).join(''));
     await daemon.run('host', 'import', file);
