@@ -25,7 +25,8 @@ export function connectToMaster({ messages, onMessage, onOrphaned }) {
   process.on('SIGHUP', () => {});
   return {
     send(message) {
-      if (process.connected) process.send?.(message);
+      // Master may be gone, and this not be heard yet: what cannot be sent is no exception.
+      if (process.connected) process.send?.(message, undefined, {}, () => {});
     },
     disconnect() {
       if (process.connected) process.disconnect();
