@@ -2,10 +2,11 @@
  * Loaded before a daemon and its children (NODE_OPTIONS=--import): while the file FAULTY_CHANNELS exists, what they
  * tell each other is lost, comes twice, late or out of turn, and messages come that nobody ever sends. Nothing else is
  * changed: the processes, the channels and the handlers are the real ones. What a child is started with and stopped by
- * always arrives.
+ * always arrives. What happens to the n-th message of a process follows from CHANNELS_SEED.
  */
 import { ChildProcess } from 'node:child_process';
 import { existsSync } from 'node:fs';
+import { Random } from '../fuzz/random.js';
 
 const LATE_MAX_MS = 1_500;
 const ALWAYS = new Set(['configure', 'stop']);
@@ -35,21 +36,34 @@ const NONSENSE = [
 ];
 
 const file = process.env['FAULTY_CHANNELS'] ?? '';
+const name = process.send ? (process.argv[2] ?? 'child') : 'master';
+/** another sequence in each process, the same ones in each run */
+const random = new Random(
+  Number(process.env['CHANNELS_SEED']) + Buffer.from(name).readUIntBE(name.length - 4, 4),
+);
 
 /** @typedef {(message: any, callback?: (error: Error | null) => void) => boolean} Send */
+
+/** @param {any} target with a channel */
+function makeFaulty(target) {
+  const send = target.send.bind(target);
+  const sendFaulty = faulty((message, callback) => target.connected && send(message, callback));
+  target.send = (/** @type {any} */ message, /** @type {any[]} */ ...more) =>
+    sendFaulty(message, more.find(each => typeof each === 'function') ?? (() => {}));
+}
 
 /** @param {Send} send @returns {Send} */
 const faulty = send => (message, callback) => {
   if (!existsSync(file) || ALWAYS.has(message?.type)) return send(message, callback);
-  const chance = Math.random();
-  if (chance < 0.15) send(NONSENSE[Math.floor(Math.random() * NONSENSE.length)]);
+  const chance = random.int(1_000) / 1_000;
+  if (chance < 0.15) send(random.pick(NONSENSE), () => {});
   if (chance > 0.9) {
     callback?.(null);
     return true;
   }
   if (chance > 0.8) {
     callback?.(null);
-    setTimeout(() => send(message, () => {}), Math.random() * LATE_MAX_MS).unref();
+    setTimeout(() => send(message, () => {}), random.int(LATE_MAX_MS)).unref();
     return true;
   }
   if (chance > 0.65) send(message, () => {});
@@ -57,13 +71,14 @@ const faulty = send => (message, callback) => {
 };
 
 if (file !== '') {
-  const prototype = /** @type {{ send: Function }} */ (/** @type {unknown} */ (ChildProcess.prototype));
-  const { send } = prototype;
-  prototype.send = function sendFaulty(/** @type {any} */ message, /** @type {any} */ callback) {
-    const { connected } = /** @type {any} */ (this);
-    return faulty((one, done) => connected && send.call(this, one, done))(message, callback);
+  // Each child's `send` is made when it is spawned.
+  const prototype = /** @type {{ spawn: Function }} */ (/** @type {unknown} */ (ChildProcess.prototype));
+  const { spawn } = prototype;
+  prototype.spawn = function spawnFaulty(/** @type {any[]} */ ...args) {
+    const result = spawn.apply(this, args);
+    const child = /** @type {ChildProcess} */ (/** @type {unknown} */ (this));
+    if (child.connected) makeFaulty(child);
+    return result;
   };
-  const child = /** @type {{ send?: Send }} */ (/** @type {unknown} */ (process));
-  const own = child.send?.bind(process);
-  if (own) child.send = faulty((one, done) => process.connected && own(one, done));
+  if (process.send) makeFaulty(process);
 }
