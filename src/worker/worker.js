@@ -29,6 +29,7 @@ import { Stream } from './stream.js';
  * @typedef {object} Fifo
  * @property {SourceHandlers} handlers
  * @property {ByteSource | null} source null: not open yet, or read to its end
+ * @property {boolean} started the follower runs: sshproxy has heard that the FIFO is open
  * @property {PgsluiceError | null} ended how its writer ended
  * @property {NodeJS.Timeout | null} timer
  * @property {import('../ipc/messages.js').FromWorker} ask what sshproxy was asked for
@@ -111,8 +112,7 @@ export class Worker {
       case 'fifo':
         return this.#onFifo(message);
       case 'started':
-        this.#fifos.get(fifoKey(message.streamId, message.attempt))?.handlers.onOpen();
-        return;
+        return this.#onStarted(message);
       case 'turn':
         return this.#onTurn(message);
       case 'refused':
@@ -255,7 +255,15 @@ export class Worker {
     const key = fifoKey(streamId, attempt);
     const ask = /** @type {const} */ ({ type: 'open', streamId, attempt, ...follower });
     /** @type {Fifo} */
-    const fifo = { handlers, source: null, ended: null, timer: null, ask, askedAt: performance.now() };
+    const fifo = {
+      handlers,
+      source: null,
+      started: false,
+      ended: null,
+      timer: null,
+      ask,
+      askedAt: performance.now(),
+    };
     this.#fifos.set(key, fifo);
     this.#send(ask);
     return {
@@ -340,15 +348,30 @@ export class Worker {
     if (fifo) this.#onProcessEnd(fifo, reported(error));
   }
 
+  /** @param {{ streamId: number, attempt: number }} message */
+  #onStarted({ streamId, attempt }) {
+    const fifo = this.#fifos.get(fifoKey(streamId, attempt));
+    if (!fifo) return;
+    fifo.started = true;
+    fifo.handlers.onOpen();
+  }
+
   /** @param {{ streamId: number, attempt: number, path: string }} message */
   #onFifo({ streamId, attempt, path }) {
     const key = fifoKey(streamId, attempt);
     const fifo = this.#fifos.get(key);
-    // Said again, it is open already.
-    if (!fifo || fifo.source) return;
+    if (!fifo) return;
+    if (fifo.source) {
+      // Said again: sshproxy has not heard that it is open.
+      this.#send({ type: 'opened', streamId, attempt });
+      return;
+    }
     try {
       fifo.source = openFifo(path, {
-        onChunk: fifo.handlers.onChunk,
+        onChunk: chunk => {
+          fifo.started = true;
+          fifo.handlers.onChunk(chunk);
+        },
         onEnd: error => {
           fifo.source = null;
           fifo.askedAt = performance.now();
@@ -383,7 +406,9 @@ export class Worker {
 
   /** @param {number} now */
   #askAgain(now) {
-    const fifos = [...this.#fifos.values()].filter(({ source, ended }) => source === null && ended === null);
+    const fifos = [...this.#fifos.values()].filter(
+      ({ source, started, ended }) => ended === null && (source === null || !started),
+    );
     for (const waiting of [...fifos, ...this.#turns.values()]) {
       if (now - waiting.askedAt < ASK_AGAIN_MS) continue;
       waiting.askedAt = now;

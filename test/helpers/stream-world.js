@@ -65,6 +65,10 @@ export class StreamWorld {
     return world;
   }
 
+  get connectionOptions() {
+    return this.#server.connectionOptions;
+  }
+
   /** What a worker has one of. */
   newBatcher() {
     /** @type {Set<Stream>} */
