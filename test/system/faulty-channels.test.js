@@ -24,6 +24,8 @@ import { ENDING_WORKERS, LIVES } from '../helpers/ending-channel.js';
 import { socketUrl, startPostgres } from '../helpers/postgres.js';
 import { startSshd } from '../helpers/sshd.js';
 
+const FAULTY = new URL('../helpers/faulty-channel.js', import.meta.url);
+const ENDING = new URL('../helpers/ending-channel.js', import.meta.url);
 const seed = Number(process.env['CHANNELS_SEED'] ?? 1);
 const FAULTY_MS = 4_000;
 const WAIT_MS = 60_000;
@@ -54,7 +56,7 @@ class World {
 
   /**
    * @param {string} name of its database
-   * @param {string} preload a file of test/helpers
+   * @param {URL} preload
    * @param {string} variable which names that file a path
    * @param {number} workers
    */
@@ -62,11 +64,10 @@ class World {
     const sshd = await startSshd();
     const base = mkdtempSync(join(tmpdir(), 'pgsluice-channels-'));
     chmodSync(base, 0o755);
-    const program = fileURLToPath(new URL(`../helpers/${preload}`, import.meta.url));
     const daemon = new TestDaemon({
       toml: `storage.url = "${socketUrl(await storage.createDatabase(name))}"\ndaemon.workers = ${workers}`,
       env: {
-        NODE_OPTIONS: `--import=${program}`,
+        NODE_OPTIONS: `--import=${fileURLToPath(preload)}`,
         [variable]: join(base, 'faults'),
         CHANNELS_SEED: String(seed),
       },
@@ -138,7 +139,7 @@ class World {
 
   /** The daemon stops, and with it all that it or one of its children has started here and on the hosts. */
   async leavesNothing() {
-    // Whoever lost its parent has a line of its log's path, of a runtime directory, or is served by sshd.
+    // Whoever has lost its parent has one of the directories in its arguments, or is served by sshd.
     const started = descendants(this.daemon.pid);
     assert.ok(started.length > 0);
     await this.daemon.stop();
@@ -175,7 +176,7 @@ describe(`channels that fail, from seed ${seed}`, { concurrency: true }, () => {
   after(() => storage.stop());
 
   test('after a time of faults all is read, and nothing twice', async t => {
-    const world = await World.make('faulty', 'faulty-channel.js', 'FAULTY_CHANNELS', 3);
+    const world = await World.make('faulty', FAULTY, 'FAULTY_CHANNELS', 3);
     t.after(() => world.remove());
     const { daemon, faults } = world;
     await daemon.start();
@@ -213,7 +214,7 @@ describe(`channels that fail, from seed ${seed}`, { concurrency: true }, () => {
   });
 
   test('processes and channels that end between any two messages', async t => {
-    const world = await World.make('ending', 'ending-channel.js', 'ENDING_CHANNELS', ENDING_WORKERS);
+    const world = await World.make('ending', ENDING, 'ENDING_CHANNELS', ENDING_WORKERS);
     t.after(() => world.remove());
     const { daemon, faults } = world;
     mkdirSync(faults);
