@@ -41,6 +41,8 @@ const name = process.send ? (process.argv[2] ?? 'child') : 'master';
 const random = new Random(
   Number(process.env['CHANNELS_SEED']) + Buffer.from(name).readUIntBE(name.length - 4, 4),
 );
+/** each process does so at least once: the test wants to see it from both ends */
+let talkedNonsense = false;
 
 /** @typedef {(message: any, callback?: (error: Error | null) => void) => boolean} Send */
 
@@ -56,7 +58,8 @@ function makeFaulty(target) {
 const faulty = send => (message, callback) => {
   if (!existsSync(file) || ALWAYS.has(message?.type)) return send(message, callback);
   const chance = random.int(1_000) / 1_000;
-  if (chance < 0.15) send(random.pick(NONSENSE), () => {});
+  if (chance < 0.15 || !talkedNonsense) send(talkedNonsense ? random.pick(NONSENSE) : null, () => {});
+  talkedNonsense = true;
   if (chance > 0.9) {
     callback?.(null);
     return true;
