@@ -256,6 +256,21 @@ describe('limits', { concurrency: true }, () => {
   });
 });
 
+test('what hosts say acts on no terminal that shows an answer, and JSON says the same', async t => {
+  const hostile = 'a\u001b[2J\u009b31m\r\u202eb';
+  const { url } = await serve(
+    t,
+    {},
+    { ready: () => new Error(hostile), status: () => ({ [hostile]: hostile }) },
+  );
+  const ready = await (await fetch(`${url}/readyz`)).text();
+  assert.equal(ready, 'a\\x1b[2J\\x9b31m\\r\\u202eb\n');
+  const status = await (await fetch(`${url}/status`)).text();
+  // oxlint-disable-next-line no-control-regex -- control characters are what is looked for
+  assert.doesNotMatch(status, /[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+  assert.deepEqual(JSON.parse(status), { [hostile]: hostile });
+});
+
 describe('who may ask', { concurrency: true }, () => {
   const basic = (/** @type {string} */ text) => ({
     authorization: `Basic ${Buffer.from(text).toString('base64')}`,

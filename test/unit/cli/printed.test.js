@@ -1,4 +1,5 @@
-/** Whatever hosts, the inventory and the storage hold: what commands print and what the daemon logs acts on no terminal. */
+/** Whatever hosts, the inventory and the storage hold: what commands print, what the daemon logs and its
+ * metrics act on no terminal. */
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
 import * as fc from 'fast-check';
@@ -6,6 +7,7 @@ import { createLogger } from '../../../src/base/logger.js';
 import { describeHost, printHost, showLabels } from '../../../src/cli/describe-host.js';
 import { Output } from '../../../src/cli/output.js';
 import { printStatus } from '../../../src/cli/status.js';
+import { renderMetrics } from '../../../src/master/metrics.js';
 import { describeStatus } from '../../../src/master/status.js';
 import { lastWords } from '../../../src/transport/last-words.js';
 import { followerEnded } from '../../../src/transport/follower-ended.js';
@@ -83,6 +85,29 @@ const statusOf = text => ({
   connects: 1,
 });
 
+/** @param {string} text what hosts, the inventory and the storage say everywhere */
+function statusWith(text) {
+  const before = { bytes: 0, records: 0, rejected: 0, lostBytes: 0, lostEvents: 0, connects: 0 };
+  /** @type {any} */
+  const stream = {
+    spec: {},
+    worker: 0,
+    state: 'assigned',
+    bytesPerSecond: 1,
+    status: statusOf(text),
+    before,
+  };
+  return describeStatus({
+    notReady: new Error(text),
+    storage: { mode: text, error: new Error(text) },
+    hosts: [hostNamed(text)],
+    redact: [],
+    streams: new Map([[1, stream]]),
+    workers: [],
+    proxy: { pid: 1, restarts: 0, ready: true, status: null },
+  });
+}
+
 test('host show, host list and status, as text and as JSON', () => {
   fc.assert(
     fc.property(HOSTILE, text => {
@@ -96,30 +121,24 @@ test('host show, host list and status, as text and as JSON', () => {
       output.table(['HOST', 'LABELS'], [[host.name, showLabels(host.labels)]]);
       output.json(shown);
       const before = { bytes: 0, records: 0, rejected: 0, lostBytes: 0, lostEvents: 0, connects: 0 };
-      /** @type {any} */
-      const stream = {
-        spec: {},
-        worker: 0,
-        state: 'assigned',
-        bytesPerSecond: 1,
-        status: statusOf(text),
-        before,
-      };
-      const status = describeStatus({
-        notReady: new Error(text),
-        storage: { mode: text, error: new Error(text) },
-        hosts: [host],
-        redact: [],
-        streams: new Map([[1, stream]]),
-        workers: [],
-        proxy: { pid: 1, restarts: 0, ready: true, status: null },
-      });
+      const status = statusWith(text);
       printStatus(output, status);
       output.json(status);
       assert.doesNotMatch(seen.text(), UNSAFE);
       // Lines of the two tables, one each; JSON has its own.
       assert.ok(seen.text().split('\n').length > 10);
     }),
+  );
+});
+
+test('the metrics, which somebody may read with curl', async () => {
+  await fc.assert(
+    fc.asyncProperty(HOSTILE, async text => {
+      const { text: shown } = await renderMetrics(statusWith(text));
+      assert.doesNotMatch(shown, UNSAFE);
+      assert.match(shown, /^pgsluice_records_total\{host=".*",stream=".*"\} 1$/m);
+    }),
+    { numRuns: 50 },
   );
 });
 
