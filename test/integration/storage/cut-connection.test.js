@@ -7,7 +7,6 @@
  */
 import assert from 'node:assert/strict';
 import { after, before, describe, test } from 'node:test';
-import { CsvlogParser } from '../../../src/codec/csvlog.js';
 import { connectStorage } from '../../../src/storage/connect.js';
 import { addHost } from '../../../src/storage/inventory.js';
 import { migrate } from '../../../src/storage/migrate.js';
@@ -16,6 +15,7 @@ import { endWhenSilent } from '../../../src/storage/silence.js';
 import { Batcher } from '../../../src/worker/batcher.js';
 import { CuttingProxy } from '../../helpers/cutting-proxy.js';
 import { startPostgres } from '../../helpers/postgres.js';
+import { csvlogRow, readIntoBatch } from '../../helpers/read-into-batch.js';
 import { LOCAL_HOST } from '../../helpers/rotation-world.js';
 
 /** @typedef {import('../../helpers/cutting-proxy.js').Cut} Cut */
@@ -23,15 +23,10 @@ import { LOCAL_HOST } from '../../helpers/rotation-world.js';
 const LANES = 6;
 const ROWS = 3; // a batch
 const SILENCE = { silentMs: 100, silentMaxMs: 200, askMaxMs: 2_000 };
-const ZONES = new Map([['UTC', 0]]);
 const SLOW_COMMIT = `
   CREATE FUNCTION linger() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN PERFORM pg_sleep(0.03); RETURN NULL; END $$;
   CREATE CONSTRAINT TRIGGER linger AFTER UPDATE OF committed_at ON pgsluice.stream DEFERRABLE INITIALLY DEFERRED
     FOR EACH ROW EXECUTE FUNCTION linger()`;
-
-/** @param {number} n */
-const row = n =>
-  `2026-11-20 16:08:00.123 UTC,"u","d",17,"[local]",673f.11,${n},"SELECT",2026-11-20 16:07:59 UTC,3/4,0,LOG,00000,"m",,,,,,,,,"psql","client backend",,0\n`;
 
 /** One stream with its own proxy and batcher, that reads a log which grows by a batch at a time. */
 class Lane {
@@ -89,7 +84,7 @@ class Lane {
   async store(cut) {
     const from = this.#rows;
     this.#rows += ROWS;
-    const more = Array.from({ length: ROWS }, (_, n) => row(from + n)).join('');
+    const more = Array.from({ length: ROWS }, (_, n) => csvlogRow(from + n)).join('');
     this.#log = Buffer.concat([this.#log, Buffer.from(more)]);
     this.#proxy.cutAfter(cut);
     let first = { client: 0, server: 0 };
@@ -118,32 +113,8 @@ class Lane {
     const batcher = this.#batcher;
     assert.ok(batcher);
     this.#failure = null;
-    const context = { streamId: this.#streamId, fileNo, offset, zones: ZONES, maxRecordBytes: 100_000 };
-    const parser = new CsvlogParser(context);
-    parser.write(this.#log.subarray(offset), batcher.sink);
-    const [sum, name] = [{ headLength: 3, headSum: 4, tailLength: 5, tailSum: 6 }, 'a.csv'];
-    const file = { fileNo, inode: '7', name, offset: parser.recordOffset, ...sum };
-    const files = new Map([[fileNo, { ...file, gone: false, doneSize: null, cursor: null }]]);
-    const lost = { lostBytes: 0, lostEvents: 0 };
-    const advance = {
-      epoch: this.#epoch,
-      begun: true,
-      nextFileNo: 2,
-      openFileNo: 1,
-      foundPrefix: null,
-      ...lost,
-      records: ROWS,
-      files,
-    };
-    const stored = { records: ROWS, rejected: 0, ...lost };
-    const stream = {
-      streamId: this.#streamId,
-      takeAdvance: () => ({ advance, stored }),
-      committed: () => {},
-    };
-    batcher.touch(
-      /** @type {import('../../../src/worker/stream.js').Stream} */ (/** @type {unknown} */ (stream)),
-    );
+    const [streamId, epoch] = [this.#streamId, this.#epoch];
+    readIntoBatch(batcher, { streamId, epoch, fileNo, offset }, this.#log.subarray(offset));
     await batcher.settle();
     if (this.#failure) this.failures += 1;
   }

@@ -120,7 +120,6 @@ test('host show, host list and status, as text and as JSON', () => {
       printHost(output, shown);
       output.table(['HOST', 'LABELS'], [[host.name, showLabels(host.labels)]]);
       output.json(shown);
-      const before = { bytes: 0, records: 0, rejected: 0, lostBytes: 0, lostEvents: 0, connects: 0 };
       const status = statusWith(text);
       printStatus(output, status);
       output.json(status);
