@@ -36,7 +36,7 @@ export async function endWhenSilent(
   async function onSilence() {
     // pg sends the next query when the one before is done: between them the connection is idle.
     const { readyForQuery } = /** @type {{ readyForQuery?: boolean }} */ (/** @type {unknown} */ (client));
-    if (readyForQuery || asking || socket.destroyed) return;
+    if (readyForQuery || asking) return;
     periods = bytesRead === socket.bytesRead ? periods + 1 : 1;
     bytesRead = socket.bytesRead;
     asking = true;

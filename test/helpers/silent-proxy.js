@@ -9,7 +9,7 @@ import { connect, createServer } from 'node:net';
 /**
  * @param {{ host?: string, port: number }} target
  * @returns {Promise<{ port: number, silence: () => void, speak: () => void, cut: () => void,
- *   strand: () => void, slow: (bytesPerSecond: number) => void, accepted: () => number, close: () => Promise<void> }>}
+ *   strand: () => void, slow: (bytesPerSecond: number) => void, accepted: () => number, open: () => number, close: () => Promise<void> }>}
  *   speak: what was held back is forwarded; cut: ends all connections;
  *   strand: ends them for the clients, while the server is not told; slow: 0 is as fast as it goes
  */
@@ -84,6 +84,7 @@ export async function startSilentProxy({ host = '127.0.0.1', port }) {
       rate = bytesPerSecond;
     },
     accepted: () => accepted,
+    open: () => nears.size,
     close: async () => {
       silent = false;
       cut();
