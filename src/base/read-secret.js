@@ -12,9 +12,9 @@ import { printable } from './printable.js';
 /** A certificate's key or a list of passwords is a few KiB. */
 const MAX_BYTES = 1024 * 1024;
 
-/** Group and others; only others and what changes it. */
+/** Group and others; all but that a group reads it. */
 const CLOSED = 0o077;
-const CLOSED_OF_ROOT = 0o027;
+const CLOSED_OF_ROOT = 0o037;
 
 /**
  * @param {string} path
