@@ -73,6 +73,27 @@ test('after a refusal nobody gets a turn for long, after another failure soon', 
   await assert.rejects(waiting, /removed/);
 });
 
+test('a success ends the back-off, and the next one begins anew', async () => {
+  const banned = new HostPace(new ConnectGate(FAST));
+  (await banned.turn()).succeeded();
+  const [one, other] = [await banned.turn(), await banned.turn()];
+  one.failed('SSH_AUTH_REFUSED');
+  other.succeeded();
+  assert.ok(await Promise.race([banned.turn(), sleep(10_000, null, { ref: false })]), 'no wait of 24 s');
+
+  /** @param {boolean} connectsBetween */
+  const threeFailures = async connectsBetween => {
+    const pace = new HostPace(new ConnectGate(FAST));
+    for (let n = 0; n < 3; n += 1) {
+      (await pace.turn()).failed('SSH_UNREACHABLE');
+      if (connectsBetween) (await pace.turn()).succeeded();
+    }
+    await pace.turn();
+    return connectsBetween;
+  };
+  assert.equal(await Promise.race([threeFailures(false), threeFailures(true)]), true);
+});
+
 test('connections of a proven host that fail together count as one failure', async () => {
   const pace = new HostPace(new ConnectGate(FAST));
   (await pace.turn()).succeeded();
