@@ -143,6 +143,7 @@ for (const shell of shells) {
         `${logs}/`,
         `${logs}/a.csv`,
         `${logs}/../other`,
+        '/a.log', // the end of one
         '',
         '*',
       ]) {
