@@ -97,7 +97,7 @@ for (const [option, wordsOf] of Object.entries(OPTIONS)) {
         texts.push(...shown.jumpHosts, ...Object.values(shown.labels), shown.sudoUser, shown.name);
         assert.ok(
           texts.some(text => text !== null && value.includes(text)) ||
-            texts.includes(`/srv/${value.replace(/\/$/, '').replaceAll(/\/+/g, '/')}`) ||
+            texts.includes(`/srv/${value}`.replaceAll(/\/+/g, '/').replace(/\/$/, '')) ||
             texts.includes(`journal:${value}.service`),
           `${JSON.stringify(value)} became ${JSON.stringify(texts)}`,
         );
