@@ -129,7 +129,7 @@ export class Batcher {
    * @param {{ maxBatchBytes: number, maxBatchDelayMs: number }} options.settings
    * @param {() => Promise<import('pg').Client>} options.connect a new connection to the storage
    * @param {import('../codec/redact.js').Redactor | null} options.redactor null: everything is stored as it is
-   * @param {() => void} options.onRoom there is room again after `full`
+   * @param {() => void} options.onRoom there is room, perhaps again after `full`
    * @param {(error: unknown) => void} options.onFailure everything uncommitted was dropped
    * @param {(refused: Refused) => void} options.onRefused records of a batch went to the rejected bytes
    * @param {(stream: Stream, error: FencedError) => void} options.onFenced what was uncommitted of it was dropped
@@ -335,7 +335,6 @@ export class Batcher {
    * @param {FencedError | null} fenced
    */
   #committed(batch, advances, refused, fenced) {
-    const wasFull = this.full;
     this.#closed.shift();
     const refusedRows = [...(refused?.rows.values() ?? [])].reduce((sum, rows) => sum + rows, 0);
     this.failure = null;
@@ -356,7 +355,8 @@ export class Batcher {
     else if (this.#batch.streams.size > 0) this.#quiet.refresh();
     if (refused) this.#onRefused(refused);
     if (fenced) for (const stream of gone) this.#onFenced(stream, fenced);
-    if (wasFull) this.#onRoom();
+    // Whoever paused did so by the size that a batch had then.
+    if (!this.full) this.#onRoom();
   }
 
   /** @param {unknown} error */

@@ -81,9 +81,14 @@ export class FollowerRun {
   async until(condition, what) {
     const deadline = Date.now() + Number(process.env['FOLLOWER_WAIT_MS'] ?? 30_000);
     while (!condition()) {
-      if (Date.now() > deadline) {
+      const { exitCode, signalCode } = this.process;
+      const ended = exitCode !== null || signalCode !== null;
+      if (ended || Date.now() > deadline) {
+        // What it said last may still be on its way.
+        if (ended) await sleep(200);
+        if (ended && condition()) return;
         throw new Error(
-          `not seen in time: ${what}; frames ${JSON.stringify(this.frames)}; stderr ${this.stderr}`,
+          `not seen ${ended ? `before it ended with ${exitCode ?? signalCode}` : 'in time'}: ${what}; frames ${JSON.stringify(this.frames)}; stderr ${this.stderr}`,
         );
       }
       await sleep(20);

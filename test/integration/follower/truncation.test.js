@@ -43,7 +43,7 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
       const bin = mkdtempSync(join(dir, 'b-'));
       const [log, copy, armed] = [join(place, original), join(place, `${original}.1`), join(bin, 'armed')];
       const dd = execFileSync('sh', ['-c', 'command -v dd'], { encoding: 'utf8' }).trim();
-      const truncate = `case "$*" in *if=/proc/self/fd/5*skip=*) ! [ -e '${armed}' ] || { rm '${armed}'; : >'${log}'; } ;; esac`;
+      const truncate = `case "$*" in *if=/proc/self/fd/5*skip=*) ! [ -e '${armed}' ] || { : >'${log}'; rm '${armed}'; } ;; esac`;
       writeFileSync(join(bin, 'dd'), `#!/bin/sh\n${truncate}\nexec ${dd} "$@"\n`, { mode: 0o755 });
       writeFileSync(log, lines('one'));
       if (original !== 'x.log') writeFileSync(join(place, 'x.log'), '');
