@@ -456,7 +456,8 @@ inEachShell('hostile configuration files cost little and are never run', async (
     const begin = performance.now();
     const [log] = (await probe(shell, { logs: [data] })).logs;
     const seconds = (performance.now() - begin) / 1000;
-    assert.ok(seconds < 12, `${seconds} s for ${String(huge.slice(0, 20))}`);
+    // Alone it takes one or two; what it must not do is go on for as long as the file is long.
+    assert.ok(seconds < 60, `${seconds} s for ${String(huge.slice(0, 20))}`);
     assert.equal(log?.linePrefix ?? null, huge === many ? 'x' : null);
     assert.equal(log?.version, null);
   }
