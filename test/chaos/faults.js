@@ -180,7 +180,12 @@ export const FAULTS = {
       if (world.disk === null) return false;
       const { bavail, bsize } = statfsSync(world.disk);
       const filler = join(world.disk, 'filler');
-      writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - LEFT_BYTES)));
+      try {
+        writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - LEFT_BYTES)));
+      } catch (error) {
+        // PostgreSQL has taken of it meanwhile: it is full all the same.
+        if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ENOSPC') throw error;
+      }
       return {
         ms: random.between(1_000, 5_000),
         async heal() {
