@@ -110,18 +110,23 @@ export class World {
     const client = await connectStorage(server.connectionOptions);
     await migrate(client);
     const world = new World(server, client);
-    await until(
-      () => world.ready,
-      () => 'the worker is ready',
-    );
+    await world.ready();
     return world;
   }
 
-  ready = false;
+  #isReady = false;
+
+  /** A worker gives back what it is told to read before. */
+  async ready() {
+    await until(
+      () => this.#isReady,
+      () => 'the worker is ready',
+    );
+  }
 
   /** @param {FromWorker} message */
   #onMessage(message) {
-    if (message.type === 'ready') this.ready = true;
+    if (message.type === 'ready') this.#isReady = true;
     if (message.type === 'released') {
       this.released.add(message.streamId);
       // As the daemon does: who is still meant to read gets the stream again.

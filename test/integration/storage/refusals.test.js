@@ -60,6 +60,7 @@ describe('a storage that refuses', () => {
     await migrate(client);
     await client.query(FAULTS);
     world = new World({ ...server, connectionOptions }, client);
+    await world.ready();
   });
   after(() => world.stop());
 
