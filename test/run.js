@@ -12,6 +12,7 @@ import { loginShells } from './helpers/login-shells.js';
 
 const root = fileURLToPath(new URL('..', import.meta.url));
 const TIMEOUT_MS = 300_000; // of one test; the longest takes about a minute
+const FILE_MAX_MS = 600_000; // of all tests of a file, and what they clean up
 const ALONE_MAX = 3; // files that are run once more
 
 /** Tests of what not every machine can have: systemd's journal without systemd running, rules of sudo, another time. */
@@ -80,7 +81,12 @@ let failures = 0;
 async function passes(file) {
   const started = performance.now();
   let good = true;
-  const events = run({ files: [file], cwd: root, timeout: TIMEOUT_MS });
+  const events = run({
+    files: [file],
+    cwd: root,
+    timeout: TIMEOUT_MS,
+    signal: AbortSignal.timeout(FILE_MAX_MS),
+  });
   events.on('test:fail', () => {
     good = false;
     failures += 1;

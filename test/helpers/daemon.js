@@ -174,6 +174,15 @@ export class TestDaemon {
 
   /** Stops it and removes its directories. */
   async remove() {
+    // A test that failed may have left some of it stopped.
+    const own = this.pid === 0 ? [] : [this.pid, ...descendants(this.pid)];
+    for (const pid of own) {
+      try {
+        process.kill(pid, 'SIGCONT');
+      } catch {
+        // gone meanwhile
+      }
+    }
     try {
       await this.stop();
     } finally {
