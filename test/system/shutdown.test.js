@@ -13,6 +13,7 @@ import { checkConservation, checkCounts, csvFiles, waitUntilDrained } from '../h
 import { descendants, processesWith, TestDaemon } from '../helpers/daemon.js';
 import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
+import { signalAll } from '../helpers/signals.js';
 import { startSshd } from '../helpers/sshd.js';
 
 const PROGRAM = fileURLToPath(new URL('../../bin/pgsluice.js', import.meta.url));
@@ -64,7 +65,7 @@ describe('SIGTERM', () => {
   /** @param {NodeJS.Signals} signal */
   function signalStorage(signal) {
     const postmaster = storage.pid() ?? 0;
-    for (const pid of [postmaster, ...descendants(postmaster)]) process.kill(pid, signal);
+    signalAll([postmaster, ...descendants(postmaster)], signal);
   }
 
   /** Those of the daemon, and what it runs on the host. */

@@ -12,6 +12,7 @@ import { after, before, describe, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { descendants, processesWith, TestDaemon } from '../helpers/daemon.js';
 import { startPostgres } from '../helpers/postgres.js';
+import { signalAll } from '../helpers/signals.js';
 import { startSshd } from '../helpers/sshd.js';
 
 const WAIT_MS = 120_000;
@@ -168,9 +169,9 @@ describe('a storage that is away', () => {
   }
 
   /** @param {NodeJS.Signals} signal */
-  function signalAll(signal) {
+  function signalStorage(signal) {
     const pid = storage.pid() ?? 0;
-    for (const one of [pid, ...descendants(pid)]) process.kill(one, signal);
+    signalAll([pid, ...descendants(pid)], signal);
   }
 
   /** Of files that the storage writes; set as the owner of its processes, whom nobody forbids. @param {string} bytes */
@@ -205,8 +206,8 @@ describe('a storage that is away', () => {
 
   test('silent: every process of it is stopped', () =>
     goesAway(
-      async () => signalAll('SIGSTOP'),
-      async () => signalAll('SIGCONT'),
+      async () => signalStorage('SIGSTOP'),
+      async () => signalStorage('SIGCONT'),
       /storage/,
     ));
 

@@ -13,6 +13,7 @@ import { checkConservation, checkCounts, csvFiles, waitUntilDrained } from '../h
 import { descendants, TestDaemon } from '../helpers/daemon.js';
 import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
+import { signalAll } from '../helpers/signals.js';
 import { startSilentProxy } from '../helpers/silent-proxy.js';
 
 const WAIT_MS = 60_000;
@@ -150,7 +151,7 @@ describe('zombies', () => {
       'the first one stores',
     );
     const stopped = [first.pid, ...descendants(first.pid)];
-    for (const pid of stopped) process.kill(pid, 'SIGSTOP');
+    signalAll(stopped, 'SIGSTOP');
     const stoppedAt = performance.now();
     await starting;
     assert.ok(performance.now() - stoppedAt < TAKEOVER_MS, 'taken over');
@@ -158,7 +159,7 @@ describe('zombies', () => {
       async () => ((await second.status()).hosts[0]?.streams[0]?.records ?? 0) > 500,
       'the second one stores',
     );
-    for (const pid of stopped.toReversed()) process.kill(pid, 'SIGCONT');
+    signalAll(stopped.toReversed(), 'SIGCONT');
     await until(async () => (await readyz(first)).includes('another daemon'), 'the first one waits');
     await sleep(3_000); // both live: what the first one still holds, it tries to write now
     await load.stop();
