@@ -93,7 +93,7 @@ sleep 0.01 2>/dev/null && busy_wait=0.3 quiet_wait=0.5 || busy_wait=1 quiet_wait
 done_files='' bad_files='' held_files='' waited='' copied_inodes='' unripe='' has_csvlog=c has_jsonlog=j unread='' fresh=''
 heads=$nl todo='' suspect='' pops=0 sent=0 open_inode='' open_name='' state=known device=0 head_length=0 head_sum=$no_sum
 tail_length=0 tail_sum=$no_sum gone_count=0 off=0 open_size=0 waiting=0 told='' ticks=0 since_beat=0 since_full=0 quiet=0
-dir_mtime='' scanned_at=0 last_clock=0 head_text='' unsure_left=$unsure_max
+dir_mtime='' rechecked='' scanned_at=0 last_clock=0 head_text='' unsure_left=$unsure_max
 say_settings "$path"
 resolve
 until [ -d "$dir" ] && [ -x "$dir" ] && [ -r "$dir" ] && cd "$dir"; do

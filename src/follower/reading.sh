@@ -56,12 +56,13 @@ recognise() {
   next_state=new
   if [ "$entry" ]; then
     compare_with_known && return
-    if [ "$kind_now" != all ]; then
-      # The files that are not known must be those of now.
-      known=$known$entry$nl
+    if [ "$kind_now" != all ] || { [ "$inode" != "$rechecked" ] && [ "$inode" != "$suspect" ]; }; then
+      # The files that are not known must be those of now: its copy may have been made after they were listed.
+      known=$known$entry$nl rechecked=$inode
       rescan
       return 1
     fi
+    rechecked=''
     # The rest of the old bytes first.
     own_size=$holder_size
     set -- "$entry"
