@@ -3,7 +3,10 @@
  */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
+import { statSync } from 'node:fs';
+import { basename } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { posixCksum } from '../../src/codec/cksum.js';
 import { FrameDecoder } from '../../src/codec/frames.js';
 import { followerCommand, followerInput } from '../../src/follower/index.js';
 
@@ -101,4 +104,20 @@ export class FollowerRun {
     this.process.stdout.destroy();
     this.process.stderr.destroy();
   }
+}
+
+/** The proof of a file that was read up to offset. @param {string} path @param {Buffer} bytes @param {number} offset */
+export function known(path, bytes, offset) {
+  const headLength = Math.min(512, offset);
+  return {
+    inode: String(statSync(path).ino),
+    name: basename(path),
+    gone: false,
+    doneSize: null,
+    offset,
+    headLength,
+    headSum: posixCksum(bytes.subarray(0, headLength)),
+    tailLength: Math.min(100, offset),
+    tailSum: posixCksum(bytes.subarray(offset - Math.min(100, offset), offset)),
+  };
 }

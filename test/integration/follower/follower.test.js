@@ -6,16 +6,15 @@ import {
   mkdtempSync,
   renameSync,
   rmSync,
-  statSync,
   truncateSync,
   utimesSync,
   writeFileSync,
 } from 'node:fs';
 import { tmpdir } from 'node:os';
-import { basename, join } from 'node:path';
+import { join } from 'node:path';
 import { after, afterEach, beforeEach, describe, test } from 'node:test';
 import { posixCksum } from '../../../src/codec/cksum.js';
-import { FollowerRun } from '../../helpers/follower.js';
+import { FollowerRun, known } from '../../helpers/follower.js';
 import { testShells } from '../../helpers/shells.js';
 
 const { shells, remove } = testShells();
@@ -23,22 +22,6 @@ after(remove);
 
 /** @param {string} text @param {number} lines */
 const lines = (text, lines) => Array.from({ length: lines }, (_, i) => `${text} ${i}\n`).join('');
-
-/** The proof of a file that was read up to offset. @param {string} path @param {Buffer} bytes @param {number} offset */
-function known(path, bytes, offset) {
-  const headLength = Math.min(512, offset);
-  return {
-    inode: String(statSync(path).ino),
-    name: basename(path),
-    gone: false,
-    doneSize: null,
-    offset,
-    headLength,
-    headSum: posixCksum(bytes.subarray(0, headLength)),
-    tailLength: Math.min(100, offset),
-    tailSum: posixCksum(bytes.subarray(offset - Math.min(100, offset), offset)),
-  };
-}
 
 for (const shell of shells) {
   describe(`follower under ${shell.name}`, () => {

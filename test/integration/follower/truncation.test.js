@@ -1,7 +1,8 @@
 /**
- * A log that is truncated while the follower compares it with its copy, at the worst moment: after its bytes were found
- * to be those that were sent, and before they are held against those of the copy. Real tools; the one that reads what
- * is compared does the truncation first.
+ * A log that copytruncate takes away at the worst moments: while the follower compares it with its copy, after its bytes
+ * were found to be those that were sent and before they are held against those of the copy; and between the listing of
+ * the files, when there was no copy yet, and the look at the log. Real tools; one that is asked at that moment does the
+ * copy or the truncation first.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -17,7 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { FollowerRun } from '../../helpers/follower.js';
+import { FollowerRun, known } from '../../helpers/follower.js';
 import { testShells } from '../../helpers/shells.js';
 
 /** @param {string} tag */
@@ -73,4 +74,34 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
       }
     });
   }
+}
+
+for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
+  test(`${shell.name}: a known log, between the listing and the look`, async () => {
+    const place = mkdtempSync(join(dir, 'l-'));
+    const bin = mkdtempSync(join(dir, 'b-'));
+    const [log, copy, armed] = [join(place, 'x.log'), join(place, 'x.log.1'), join(bin, 'armed')];
+    const stat = execFileSync('sh', ['-c', 'command -v stat'], { encoding: 'utf8' }).trim();
+    const rotate = `case "$*" in *'%i %s %d'*) ! [ -e '${armed}' ] || { cp '${log}' '${copy}'; : >'${log}'; rm '${armed}'; } ;; esac`;
+    writeFileSync(join(bin, 'stat'), `#!/bin/sh\n${rotate}\nexec ${stat} "$@"\n`, { mode: 0o755 });
+    writeFileSync(log, lines('one') + lines('unread'));
+    writeFileSync(armed, '');
+    const sent = Buffer.from(lines('one'));
+    const run = new FollowerRun(
+      { ...shell, path: `${bin}:${shell.path}` },
+      { path: log, format: 'plain', from: 'none', known: [known(log, sent, sent.length)] },
+    );
+    const bytes = (/** @type {string} */ name) => String(run.bytes(name));
+    try {
+      await run.until(() => !existsSync(armed), 'the rotation');
+      appendFileSync(log, lines('two'));
+      await run.until(() => bytes('x.log').endsWith(lines('two')), 'what came after it');
+      const beats = () => run.frames.filter(({ type }) => type === 'heartbeat').length;
+      const before = beats();
+      await run.until(() => beats() >= before + 2, 'two more looks');
+      assert.equal(bytes('x.log.1') + bytes('x.log'), lines('unread') + lines('two'));
+    } finally {
+      await run.stop();
+    }
+  });
 }
