@@ -19,7 +19,6 @@ import {
 import { execFileSync } from 'node:child_process';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { connectStorage } from '../../src/storage/connect.js';
 import { addHost } from '../../src/storage/inventory.js';
 import { migrate } from '../../src/storage/migrate.js';
@@ -27,6 +26,7 @@ import { raiseEpochs } from '../../src/storage/positions.js';
 import { Worker } from '../../src/worker/worker.js';
 import { startPostgres } from './postgres.js';
 import { testShells } from './shells.js';
+import { until } from './until.js';
 
 /** @typedef {import('../../src/ipc/messages.js').FromWorker} FromWorker */
 /** @typedef {import('../../src/ipc/messages.js').StreamStatus} StreamStatus */
@@ -45,8 +45,6 @@ export const LOCAL_HOST = {
   labels: {},
   paused: false,
 };
-const WAIT_MS = Number(process.env['ROTATION_WAIT_MS'] ?? 60_000); // the machine may be busy with other tests
-const POLL_MS = 50;
 
 /** Puts `sh` first in PATH. @param {'dash' | 'bash' | 'busybox'} name @returns {() => void} takes it back */
 export function useShell(name) {
@@ -366,13 +364,4 @@ function brief(lines) {
   return short.length > 40
     ? [...short.slice(0, 20), `... ${short.length - 40} ...`, ...short.slice(-20)]
     : short;
-}
-
-/** @param {() => unknown} condition @param {() => string | Promise<string>} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen: ${await what()}`);
-    await sleep(POLL_MS);
-  }
 }

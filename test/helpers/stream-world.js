@@ -3,7 +3,6 @@
  * says how they end.
  */
 import assert from 'node:assert/strict';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger } from '../../src/base/logger.js';
 import { connectStorage } from '../../src/storage/connect.js';
 import { addHost } from '../../src/storage/inventory.js';
@@ -20,7 +19,6 @@ import { LOCAL_HOST } from './rotation-world.js';
 
 const CLAIMERS = 8;
 const TICK_MS = 1_000;
-const WAIT_MS = 60_000;
 const MAX_RECORD_BYTES = 100_000;
 
 export class StreamWorld {
@@ -170,14 +168,5 @@ export class StreamWorld {
     }
     for (const client of [...this.#claimers, this.client]) await client.end();
     await this.#server.stop();
-  }
-}
-
-/** @param {() => unknown} condition @param {() => unknown} what */
-export async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen: ${JSON.stringify(await what())}`);
-    await sleep(50);
   }
 }

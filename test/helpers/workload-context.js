@@ -1,5 +1,4 @@
 /** What the phases of the workload share: how they reach the server, and odd names. */
-import { setTimeout as sleep } from 'node:timers/promises';
 
 /** @import { TestPostgres } from './postgres.js' */
 /** @import { Text, WireSession } from './wire-session.js' */
@@ -18,7 +17,6 @@ import { setTimeout as sleep } from 'node:timers/promises';
 /** @typedef {{ server: TestPostgres, connect: Connect, size: Size }} Context */
 
 export const POLL_MS = 20;
-const POLL_LIMIT_MS = 30_000;
 
 /** How application names of sessions begin whose verbosity keeps details from stderr, though not from csvlog. */
 export const TERSE = 'terse';
@@ -26,15 +24,6 @@ export const TERSE = 'terse';
 /** A name with all that a log line uses for itself. */
 export const HOSTILE_NAME = `we,ird "q" 'a' @ [b]/%u`;
 export const TWO_LINES = 'two\n2026-01-01 00:00:00.000 UTC,"lines';
-
-/**
- * @param {() => Promise<boolean>} reached
- */
-export async function until(reached) {
-  for (const end = Date.now() + POLL_LIMIT_MS; !(await reached()); await sleep(POLL_MS)) {
-    if (Date.now() > end) throw new Error(`the server never got there: ${String(reached)}`);
-  }
-}
 
 /**
  * @param {WireSession} session

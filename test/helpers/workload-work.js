@@ -2,7 +2,8 @@
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { all, POLL_MS, raw, TERSE, until } from './workload-context.js';
+import { until } from './until.js';
+import { all, POLL_MS, raw, TERSE } from './workload-context.js';
 import { ENCODED_STATEMENTS, ERRORS, EXPLAINED, MAINTENANCE, RAISES, TEXTS } from './workload-statements.js';
 
 /** @import { TestPostgres } from './postgres.js' */

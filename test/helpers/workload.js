@@ -9,7 +9,8 @@ import { readFile, writeFile } from 'node:fs/promises';
 import path from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { WireSession } from './wire-session.js';
-import { all, HOSTILE_NAME, isAscii, POLL_MS, quoted, raw, TWO_LINES, until } from './workload-context.js';
+import { all, HOSTILE_NAME, isAscii, POLL_MS, quoted, raw, TWO_LINES } from './workload-context.js';
+import { until } from './until.js';
 import { connections, errors, parameters, texts } from './workload-errors.js';
 import { FUNCTIONS, TABLES } from './workload-statements.js';
 import {

@@ -7,12 +7,12 @@ import { chmodSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'nod
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { checkConservation, csvFiles, waitUntilDrained } from '../helpers/conservation.js';
 import { TestDaemon } from '../helpers/daemon.js';
 import { csvlogSettings, socketUrl, startPostgres } from '../helpers/postgres.js';
 import { startSshd } from '../helpers/sshd.js';
+import { until } from '../helpers/until.js';
 
 const WAIT_MS = 90_000;
 
@@ -43,15 +43,6 @@ after(async () => {
   await Promise.all([storage.stop(), monitored.stop(), sshd.stop()]);
 });
 
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what}: ${daemon.output}`);
-    await sleep(100);
-  }
-}
-
 test('a daemon whose key is restricted to the logs stores every record once', async () => {
   const options = await storage.createDatabase('restricted');
   daemon = new TestDaemon({ toml: `storage.url = "${socketUrl(options)}"\ndaemon.workers = 1` });
@@ -67,7 +58,7 @@ test('a daemon whose key is restricted to the logs stores every record once', as
   sshd.signalConnections('SIGKILL');
   await until(
     async () => (await states()).every(({ error }) => error?.code === 'FOLLOWER_DENIED'),
-    'that both are denied',
+    () => `that both are denied: ${daemon.output}`,
   );
   for (const { error } of await states()) {
     assert.match(
@@ -111,15 +102,21 @@ test('a renewed line counts for the streams that were denied, and the others are
     more: ['--log', other],
   });
   const streams = async () => (await daemon.status()).hosts.find(({ name }) => name === 'two')?.streams ?? [];
-  await until(async () => {
-    const [first, second] = await streams();
-    return first?.state === 'reading' && second?.error?.code === 'FOLLOWER_DENIED';
-  }, 'that one is read and one is denied');
+  await until(
+    async () => {
+      const [first, second] = await streams();
+      return first?.state === 'reading' && second?.error?.code === 'FOLLOWER_DENIED';
+    },
+    () => `that one is read and one is denied: ${daemon.output}`,
+  );
   const message = (await streams())[1]?.error?.message ?? '';
   assert.ok(message.startsWith(`two: authorized_keys does not allow ${other}: `), message);
 
   writeFileSync(sshd.authorizedKeysFile, await daemon.run('host', 'authorize', 'two'));
-  await until(async () => (await streams())[1]?.state === 'reading', 'that the other one is read');
+  await until(
+    async () => (await streams())[1]?.state === 'reading',
+    () => `that the other one is read: ${daemon.output}`,
+  );
   const [first] = await streams();
   assert.deepEqual([first?.state, first?.connects], ['reading', 1]);
 });

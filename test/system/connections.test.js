@@ -12,24 +12,15 @@ import { TestDaemon } from '../helpers/daemon.js';
 import { startPostgres } from '../helpers/postgres.js';
 import { startSilentProxy } from '../helpers/silent-proxy.js';
 import { startSshd } from '../helpers/sshd.js';
+import { until } from '../helpers/until.js';
 
 /** @typedef {import('node:test').TestContext} TestContext */
 
-const WAIT_MS = 60_000;
 const TRANSPORTS = /** @type {const} */ (['openssh', 'ssh2']);
 
 /** @param {number} n */
 const row = n =>
   `2026-11-20 16:08:00.123 UTC,"u","d",17,"[local]",673f.11,${n},"SELECT",2026-11-20 16:07:59 UTC,3/4,0,LOG,00000,"m",,,,,,,,,"psql","client backend",,0\n`;
-
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what, limitMs = WAIT_MS) {
-  const deadline = Date.now() + limitMs;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${limitMs / 1000} s: ${what}`);
-    await sleep(50);
-  }
-}
 
 describe('connections', () => {
   /** @type {Awaited<ReturnType<typeof startPostgres>>} */

@@ -14,6 +14,7 @@ import { TestDaemon } from '../helpers/daemon.js';
 import { ATTACK_NAMES, ESCAPES } from '../helpers/hostile-host.js';
 import { socketUrl, startPostgres } from '../helpers/postgres.js';
 import { startSshd } from '../helpers/sshd.js';
+import { until } from '../helpers/until.js';
 
 const ATTACKER = fileURLToPath(new URL('../helpers/hostile-host.js', import.meta.url));
 const WAIT_MS = 60_000;
@@ -109,7 +110,7 @@ describe('a hostile host', () => {
     });
     await daemon.start();
     await daemon.addHost('honest', { log: logs, server: sshd });
-    await until(async () => (await streamOf('honest'))?.state === 'reading', 'the honest stream');
+    await sees(async () => (await streamOf('honest'))?.state === 'reading', 'the honest stream');
     writing = setInterval(() => {
       writtenAt.push(performance.now());
       appendFileSync(join(logs, 'a.csv'), row(writtenAt.length - 1));
@@ -124,13 +125,7 @@ describe('a hostile host', () => {
   });
 
   /** @param {() => unknown} condition @param {string} what */
-  async function until(condition, what) {
-    const deadline = Date.now() + WAIT_MS;
-    while (!(await condition())) {
-      if (Date.now() > deadline) throw new Error(`not seen: ${what}; ${daemon.output.slice(-2_000)}`);
-      await sleep(50);
-    }
-  }
+  const sees = (condition, what) => until(condition, () => `${what}; ${daemon.output.slice(-2_000)}`);
 
   /** @param {string} name */
   async function streamOf(name) {
@@ -216,7 +211,7 @@ describe('a hostile host', () => {
     if (SHORT.includes(attack)) continue;
     test(`${attack} hurts its own stream alone`, async t => {
       const name = `hostile${index}`;
-      await until(async () => writtenAt.length - (await honestRows()) < 15, 'the honest rows up to now');
+      await sees(async () => writtenAt.length - (await honestRows()) < 15, 'the honest rows up to now');
       const logged = daemon.output.split('\n').length;
       await add(name, attack);
       const refused = REFUSED[attack];
@@ -238,10 +233,10 @@ describe('a hostile host', () => {
 
   test('many at once', async t => {
     const attacks = ['tiny lines without end', 'beginnings without end', 'losses without end'];
-    await until(async () => writtenAt.length - (await honestRows()) < 15, 'the honest rows up to now');
+    await sees(async () => writtenAt.length - (await honestRows()) < 15, 'the honest rows up to now');
     for (const [index, attack] of attacks.entries()) await add(`many${index}`, attack);
     const logged = daemon.output.split('\n').length;
-    await until(async () => (await streamOf(`many${attacks.length - 1}`))?.state === 'reading', 'the last');
+    await sees(async () => (await streamOf(`many${attacks.length - 1}`))?.state === 'reading', 'the last');
     const enough = performance.now() + FLOOD_MS;
     const seen = await watch(async () => performance.now() > enough);
     t.diagnostic(`${Math.round(seen.delayMs)} ms, ${Math.round(seen.rssBytes / 1e6)} MB`);
@@ -250,7 +245,7 @@ describe('a hostile host', () => {
   });
 
   test('what is said once and is no protocol ends each stream that says it, and hurts nobody', async t => {
-    await until(async () => writtenAt.length - (await honestRows()) < 15, 'the honest rows up to now');
+    await sees(async () => writtenAt.length - (await honestRows()) < 15, 'the honest rows up to now');
     const logged = daemon.output.split('\n').length;
     const hosts = SHORT.map((attack, index) => ({ attack, name: `short${index}` }));
     const file = join(daemon.dir, 'hosts');
@@ -281,7 +276,7 @@ describe('a hostile host', () => {
   test('what hosts say is bounded in the storage, and every honest row is there once', async () => {
     clearInterval(writing);
     const written = writtenAt.length - 1;
-    await until(async () => (await honestRows()) >= written, 'the last honest row');
+    await sees(async () => (await honestRows()) >= written, 'the last honest row');
     const { rows } = await storage.query(
       `SELECT count(*)::int AS n, count(DISTINCT session_line_num)::int AS distinct
          FROM pgsluice.log WHERE host = 'honest'`,

@@ -16,17 +16,16 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { REDACT_CLASSES } from '../../src/base/redact-classes.js';
 import { socketUrl, csvlogSettings, startPostgres } from '../helpers/postgres.js';
 import { TestDaemon } from '../helpers/daemon.js';
 import { tellSecrets, WORD, wordsOf } from '../helpers/secrets.js';
+import { until } from '../helpers/until.js';
 
 /** @typedef {import('../helpers/postgres.js').TestPostgres} TestPostgres */
 /** @typedef {{ words: Set<string>, rest: { count: number, md5: string }, marked: number, rejected: number, shown: string }} Stored rest: besides texts */
 
-const WAIT_MS = 60_000;
 /** @type {Set<string>} */
 const IN_STATEMENTS = new Set(['credential', 'parsing_error']);
 
@@ -84,12 +83,6 @@ describe('secrets', { concurrency: 3 }, () => {
     await storage?.stop();
     rmSync(dir, { recursive: true });
   });
-
-  /** @param {() => Promise<boolean>} condition */
-  async function until(condition) {
-    for (const deadline = Date.now() + WAIT_MS; !(await condition()); await sleep(50))
-      if (Date.now() > deadline) throw new Error(`not seen: ${String(condition)}`);
-  }
 
   /** @param {TestDaemon} daemon @param {number} records @returns {Promise<string>} what status and metrics say */
   async function countersOf(daemon, records) {

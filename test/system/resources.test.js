@@ -11,21 +11,11 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { TestDaemon } from '../helpers/daemon.js';
 import { startPostgres } from '../helpers/postgres.js';
 import { startSshd } from '../helpers/sshd.js';
-
-const WAIT_MS = 90_000;
+import { until } from '../helpers/until.js';
 
 /** @param {number} n */
 const row = n =>
   `2026-11-20 16:08:00.123 UTC,"u","d",17,"[local]",673f.11,${n},"SELECT",2026-11-20 16:07:59 UTC,3/4,0,LOG,00000,"m",,,,,,,,,"psql","client backend",,0\n`;
-
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what}`);
-    await sleep(100);
-  }
-}
 
 describe('resources', () => {
   /** @type {string} */

@@ -16,13 +16,12 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client, escapeIdentifier } from 'pg';
 import { descendants, TestDaemon } from '../helpers/daemon.js';
 import { startPostgres } from '../helpers/postgres.js';
 import { startSshd } from '../helpers/sshd.js';
+import { until } from '../helpers/until.js';
 
-const WAIT_MS = 60_000;
 const PIECE_CHARS = 20;
 const ROLE = 'keeper';
 const PASSWORD = 'Zq7-storage-password-x9';
@@ -54,15 +53,6 @@ function keyFile(name, text, mode = 0o600) {
   writeFileSync(file, text);
   chmodSync(file, mode);
   return file;
-}
-
-/** @param {() => unknown} condition @param {() => string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what()}`);
-    await sleep(50);
-  }
 }
 
 /** @param {string} pem @returns {string} its base64 without line ends */

@@ -9,13 +9,12 @@ import { appendFileSync, chmodSync, mkdtempSync, readFileSync, rmSync } from 'no
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { descendants, processesWith, TestDaemon } from '../helpers/daemon.js';
 import { startPostgres } from '../helpers/postgres.js';
 import { signalAll } from '../helpers/signals.js';
 import { startSshd } from '../helpers/sshd.js';
+import { until } from '../helpers/until.js';
 
-const WAIT_MS = 120_000;
 const MIB = 1024 * 1024;
 const BATCH_MIB = 1;
 // Five batches, each with room for the chunk that fills it, once more while those of a failure are given back; what is
@@ -29,15 +28,6 @@ const TEXT = 'x'.repeat(900);
 /** @param {number} n */
 const row = n =>
   `2026-11-20 16:08:00.123 UTC,"u","d",17,"[local]",673f.11,${n},"SELECT",2026-11-20 16:07:59 UTC,3/4,0,LOG,00000,"${TEXT}",,,,,,,,,"psql","client backend",,0\n`;
-
-/** @param {() => unknown} condition @param {() => string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what()}`);
-    await sleep(100);
-  }
-}
 
 describe('a storage that is away', () => {
   /** @type {Awaited<ReturnType<typeof startPostgres>>} */

@@ -15,22 +15,13 @@ import { startLoad } from '../helpers/load.js';
 import { csvlogSettings, startPostgres } from '../helpers/postgres.js';
 import { signalAll } from '../helpers/signals.js';
 import { startSilentProxy } from '../helpers/silent-proxy.js';
+import { until } from '../helpers/until.js';
 
-const WAIT_MS = 60_000;
 const TAKEOVER_MS = 15_000;
 const DRAIN_MS = 60_000;
 
 const ROW =
   '2026-11-20 16:08:00.123 UTC,"u","d",17,"[local]",673f.11,1,"SELECT",2026-11-20 16:07:59 UTC,3/4,0,LOG,00000,"m",,,,,,,,,"psql","client backend",,0\n';
-
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what, limitMs = WAIT_MS) {
-  const deadline = Date.now() + limitMs;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${limitMs / 1000} s: ${what}`);
-    await sleep(50);
-  }
-}
 
 /** @param {TestDaemon} daemon */
 async function readyz(daemon) {

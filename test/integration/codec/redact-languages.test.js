@@ -6,7 +6,6 @@ import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
 import path from 'node:path';
 import { after, before, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { REDACT_CLASSES } from '../../../src/base/redact-classes.js';
 import { CopyBuffer } from '../../../src/codec/copy-buffer.js';
@@ -14,6 +13,7 @@ import { Redactor } from '../../../src/codec/redact.js';
 import { runParser } from '../../fuzz/parser-run.js';
 import { tellSecrets, WORD, wordsOf } from '../../helpers/secrets.js';
 import { startTranslatedPostgres } from '../../helpers/translated-postgres.js';
+import { until } from '../../helpers/until.js';
 
 /**
  * German quotes with other letters and begins with ASCII, Spanish has English severities, Italian knows nothing but
@@ -21,7 +21,6 @@ import { startTranslatedPostgres } from '../../helpers/translated-postgres.js';
  */
 const LANGUAGES = ['de', 'es', 'it', 'ja'];
 const FORMATS = /** @type {const} */ ({ log: 'stderr', csv: 'csvlog', json: 'jsonlog' });
-const WAIT_MS = 30_000;
 
 /** @type {Awaited<ReturnType<typeof startTranslatedPostgres>>} */
 let server;
@@ -59,12 +58,6 @@ before(async () => {
   }
 });
 after(() => server?.stop());
-
-/** @param {() => Promise<boolean>} condition @param {string} what */
-async function until(condition, what) {
-  for (const deadline = Date.now() + WAIT_MS; !(await condition()); await sleep(20))
-    if (Date.now() > deadline) throw new Error(`not seen: ${what}`);
-}
 
 /** The new setting reaches sessions that begin after the postmaster has read it. @param {import('pg').ClientConfig} database @param {string} locale */
 function untilShown(database, locale) {

@@ -8,25 +8,15 @@ import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, describe, test } from 'node:test';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { createLogger } from '../../../src/base/logger.js';
 import { loadConfig } from '../../../src/config/load.js';
 import { StorageLink } from '../../../src/master/storage-link.js';
 import { startPostgres } from '../../helpers/postgres.js';
 import { startSilentProxy } from '../../helpers/silent-proxy.js';
+import { until } from '../../helpers/until.js';
 
 const SILENCE = { silentMs: 200, silentMaxMs: 400, askMaxMs: 1_500 };
 const SLOW_S = 1.5; // many times SILENCE
-const WAIT_MS = 60_000;
-
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what}`);
-    await sleep(20);
-  }
-}
 
 describe('long work on the storage', () => {
   /** @type {Awaited<ReturnType<typeof startPostgres>>} */

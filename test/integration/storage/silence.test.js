@@ -11,20 +11,12 @@ import { connectStorage, cutConnection } from '../../../src/storage/connect.js';
 import { endWhenSilent } from '../../../src/storage/silence.js';
 import { startPostgres } from '../../helpers/postgres.js';
 import { startSilentProxy } from '../../helpers/silent-proxy.js';
+import { until } from '../../helpers/until.js';
 
 const SILENT_MS = 200;
 /** So that what is asserted is never just a matter of time. */
 const NEVER_MS = 600_000;
 const WAIT_MS = 8_000; // less than what connectStorage waits for by itself
-
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what}`);
-    await sleep(10);
-  }
-}
 
 /** @param {Promise<unknown>} promise that is to fail soon */
 const inTime = promise =>
@@ -92,6 +84,7 @@ describe('a connection on which nothing comes or goes', () => {
     until(
       async () => (await direct.query('SELECT FROM pg_locks WHERE NOT granted')).rowCount === 1,
       'an asker waits',
+      WAIT_MS,
     );
 
   test('is not asked about while nothing is asked on it', async () => {
@@ -105,7 +98,7 @@ describe('a connection on which nothing comes or goes', () => {
     const client = await watch(await connect(), { silentMaxMs: SILENT_MS });
     await client.query('SELECT pg_sleep(1)');
     assert.ok(askers.accepted() > 0, 'it was asked about');
-    await until(() => askers.open() === 0, 'who asked has left');
+    await until(() => askers.open() === 0, 'who asked has left', WAIT_MS);
     await client.query('SELECT 1');
   });
 
@@ -125,7 +118,7 @@ describe('a connection on which nothing comes or goes', () => {
     const copy = client.query(from('COPY t FROM STDIN'));
     const failed = once(copy, 'error');
     const copies = `SELECT FROM pg_stat_activity WHERE query LIKE 'COPY%' AND wait_event = 'ClientRead'`;
-    await until(async () => (await direct.query(copies)).rowCount === 1, 'the COPY');
+    await until(async () => (await direct.query(copies)).rowCount === 1, 'the COPY', WAIT_MS);
     proxy.silence();
     assert.match(String(await inTime(failed)), /no answer/);
   });
@@ -136,7 +129,7 @@ describe('a connection on which nothing comes or goes', () => {
     await client.query('BEGIN');
     proxy.silence();
     const first = client.query('SELECT 1');
-    await until(() => askers.accepted() === 1, 'the first question');
+    await until(() => askers.accepted() === 1, 'the first question', WAIT_MS);
     await sleep(SILENT_MS / 2); // it has been answered
     proxy.speak();
     await first;
@@ -144,7 +137,7 @@ describe('a connection on which nothing comes or goes', () => {
     proxy.silence();
     await assert.rejects(inTime(client.query('SELECT 1')), /no answer for 1 s/);
     assert.equal(askers.accepted() - before, 4, 'time began anew with the answer');
-    await until(async () => !(await lives(pid)), 'the end of the session');
+    await until(async () => !(await lives(pid)), 'the end of the session', WAIT_MS);
   });
 
   test('is left alone when it answers while it is asked about', async () => {
@@ -164,7 +157,7 @@ describe('a connection on which nothing comes or goes', () => {
     assert.deepEqual((await second).rows, [{ n: 2 }]);
     await direct.query('ROLLBACK');
     const asks = `SELECT FROM pg_stat_activity WHERE application_name = 'pgsluice silence'`;
-    await until(async () => (await direct.query(asks)).rowCount === 0, 'the end of the question');
+    await until(async () => (await direct.query(asks)).rowCount === 0, 'the end of the question', WAIT_MS);
     assert.equal(await lives(pid), true);
     await client.query('SELECT 1');
   });
@@ -175,7 +168,7 @@ describe('a connection on which nothing comes or goes', () => {
     proxy.silence();
     await assert.rejects(inTime(client.query('SELECT 1')), /no answer/);
     assert.equal(askers.accepted(), 1);
-    await until(() => askers.open() === 0, 'who asked has left');
+    await until(() => askers.open() === 0, 'who asked has left', WAIT_MS);
   });
 
   test('is ended when who asks is not even let in, and asks nothing later', async () => {
@@ -186,7 +179,7 @@ describe('a connection on which nothing comes or goes', () => {
     await assert.rejects(inTime(client.query('SELECT 1')), /no answer/);
     assert.equal(askers.open(), 1);
     askers.speak();
-    await until(() => askers.open() === 0, 'who asked has left');
+    await until(() => askers.open() === 0, 'who asked has left', WAIT_MS);
   });
 
   test('is ended when nobody can be asked', async () => {

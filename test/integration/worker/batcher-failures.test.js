@@ -13,20 +13,11 @@ import { Batcher } from '../../../src/worker/batcher.js';
 import { startPostgres } from '../../helpers/postgres.js';
 import { csvlogRow, readIntoBatch } from '../../helpers/read-into-batch.js';
 import { LOCAL_HOST } from '../../helpers/rotation-world.js';
+import { until } from '../../helpers/until.js';
 
 const STREAMS = 3;
 const EPOCH = 1;
-const WAIT_MS = 20_000;
 const LAST_DAY = '2026-11-21';
-
-/** @param {() => unknown} condition @param {string} what */
-async function until(condition, what) {
-  const deadline = Date.now() + WAIT_MS;
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`not seen in ${WAIT_MS / 1000} s: ${what}`);
-    await sleep(10);
-  }
-}
 
 /** @param {import('pg').Client} client */
 const socketOf = client => /** @type {import('node:net').Socket} */ (client.connection.stream);

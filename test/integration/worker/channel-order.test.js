@@ -22,7 +22,8 @@ import { after, before, test } from 'node:test';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Worker } from '../../../src/worker/worker.js';
 import { Random } from '../../fuzz/random.js';
-import { StreamWorld, until } from '../../helpers/stream-world.js';
+import { StreamWorld } from '../../helpers/stream-world.js';
+import { until } from '../../helpers/until.js';
 
 /** @typedef {import('../../../src/ipc/messages.js').FromWorker} FromWorker */
 /** @typedef {Extract<FromWorker, { type: 'open' }>} Open */

@@ -14,7 +14,8 @@ import { PgsluiceError } from '../../../src/base/errors.js';
 import { raiseEpochs } from '../../../src/storage/positions.js';
 import { FollowerRun } from '../../helpers/follower.js';
 import { ReplayedFollowers } from '../../helpers/replayed-follower.js';
-import { StreamWorld, until } from '../../helpers/stream-world.js';
+import { StreamWorld } from '../../helpers/stream-world.js';
+import { until } from '../../helpers/until.js';
 
 /** @typedef {import('../../../src/ipc/messages.js').StreamSpec} StreamSpec */
 /** @typedef {import('../../../src/worker/stream.js').Stream} Stream */

@@ -16,6 +16,7 @@ import { raiseEpochs } from '../../../src/storage/positions.js';
 import { NeededPartitions } from '../../../src/worker/needed-partitions.js';
 import { Worker } from '../../../src/worker/worker.js';
 import { startPostgres } from '../../helpers/postgres.js';
+import { until } from '../../helpers/until.js';
 
 /** @typedef {import('../../../src/ipc/messages.js').FromWorker} FromWorker */
 
@@ -88,7 +89,7 @@ describe('worker', () => {
       'worker-test',
     );
     workers.push(worker);
-    await until(() => messages.some(({ type }) => type === 'ready'), 'ready');
+    await sees(() => messages.some(({ type }) => type === 'ready'), 'ready');
     return worker;
   }
 
@@ -132,14 +133,8 @@ describe('worker', () => {
   }
 
   /** @param {() => unknown} condition @param {string} what */
-  async function until(condition, what) {
-    const deadline = Date.now() + WAIT_MS;
-    while (!(await condition())) {
-      if (Date.now() > deadline)
-        throw new Error(`not seen: ${what}; status ${JSON.stringify(messages.at(-1))}`);
-      await sleep(50);
-    }
-  }
+  const sees = (condition, what) =>
+    until(condition, () => `${what}; status ${JSON.stringify(messages.at(-1))}`);
 
   /** @param {string} name @param {string | Buffer} content @param {number} [age] */
   const write = (name, content, age = 0) => {
@@ -153,14 +148,14 @@ describe('worker', () => {
     const spec = await addStream('start');
     const first = await startWorker();
     first.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 5_010, 'all rows');
+    await sees(async () => (await stored()).length === 5_010, 'all rows');
     await first.stop();
     appendFileSync(join(dir, '2.csv'), rows(5_010, 5_020));
     messages = [];
     const epochs = await raiseEpochs(client, [spec.streamId]);
     const second = await startWorker();
     second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
-    await until(async () => (await stored()).length >= 5_020, 'the new rows');
+    await sees(async () => (await stored()).length >= 5_020, 'the new rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
     assert.deepEqual(
       numbers,
@@ -173,14 +168,14 @@ describe('worker', () => {
     const spec = await addStream('start');
     const first = await startWorker();
     first.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 1, 'the whole record');
+    await sees(async () => (await stored()).length === 1, 'the whole record');
     await first.stop();
     appendFileSync(join(dir, '1.csv'), row(2).slice(100));
     messages = [];
     const epochs = await raiseEpochs(client, [spec.streamId]);
     const second = await startWorker();
     second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
-    await until(
+    await sees(
       async () => (await stored()).length + (await stored('rejected')).length >= 2,
       'the other record',
     );
@@ -196,7 +191,7 @@ describe('worker', () => {
     const spec = await addStream('end');
     const first = await startWorker();
     first.handle({ type: 'assign', stream: spec });
-    await until(async () => {
+    await sees(async () => {
       const { rows } = await client.query('SELECT begun FROM pgsluice.stream WHERE stream_id = $1', [
         spec.streamId,
       ]);
@@ -209,7 +204,7 @@ describe('worker', () => {
     const epochs = await raiseEpochs(client, [spec.streamId]);
     const second = await startWorker();
     second.handle({ type: 'assign', stream: { ...spec, epoch: epochs.get(spec.streamId) ?? 0 } });
-    await until(async () => (await stored()).length >= 20, 'the new rows');
+    await sees(async () => (await stored()).length >= 20, 'the new rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
     assert.deepEqual(
       numbers,
@@ -235,7 +230,7 @@ describe('worker', () => {
     });
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 5, 'the rows');
+    await sees(async () => (await stored()).length === 5, 'the rows');
     const rows = await stored();
     assert.deepEqual(
       rows.map(({ message }) => message),
@@ -257,7 +252,7 @@ describe('worker', () => {
     const spec = await addStream('start', { format: 'auto' });
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 30, 'the first rows');
+    await sees(async () => (await stored()).length === 30, 'the first rows');
     await worker.stop();
     const { rows } = await client.query(
       'SELECT epoch::int, found_prefix FROM pgsluice.stream WHERE stream_id = $1',
@@ -271,7 +266,7 @@ describe('worker', () => {
     messages = [];
     const next = await startWorker();
     next.handle({ type: 'assign', stream: { ...spec, epoch: rows[0].epoch } });
-    await until(async () => (await stored()).length === 31, 'the last row');
+    await sees(async () => (await stored()).length === 31, 'the last row');
     const last = (await stored()).at(-1);
     assert.deepEqual(
       [last.error_severity, last.message, last.query, last.process_id],
@@ -295,9 +290,9 @@ describe('worker', () => {
       const worker = await startWorker();
       worker.handle({ type: 'assign', stream: spec });
       worker.handle({ type: 'assign', stream: second });
-      await until(async () => (await stored()).length === 100, 'the other stream');
+      await sees(async () => (await stored()).length === 100, 'the other stream');
       count = hugeCount;
-      await until(async () => (await stored()).length === 3, 'all three records');
+      await sees(async () => (await stored()).length === 3, 'all three records');
     } finally {
       rmSync(other, { recursive: true });
     }
@@ -337,7 +332,7 @@ describe('worker', () => {
     const spec = await addStream('start');
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 7, 'the good rows');
+    await sees(async () => (await stored()).length === 7, 'the good rows');
     assert.deepEqual(
       (await stored()).map(({ session_line_num: n }) => Number(n)),
       [1, 2, 4, 6, 7, 8, 9],
@@ -367,12 +362,12 @@ describe('worker', () => {
     const spec = await addStream('start');
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 1, 'the finished record');
+    await sees(async () => (await stored()).length === 1, 'the finished record');
     appendFileSync(join(dir, '1.csv'), row(2).slice(100));
-    await until(async () => (await stored()).length === 2, 'the record that was finished later');
+    await sees(async () => (await stored()).length === 2, 'the record that was finished later');
     appendFileSync(join(dir, '1.csv'), row(3).slice(0, 100));
     write('2.csv', row(4));
-    await until(async () => (await stored('rejected')).length === 1, 'the unfinished record');
+    await sees(async () => (await stored('rejected')).length === 1, 'the unfinished record');
     const [rejected] = await stored('rejected');
     assert.equal(rejected.bytes.toString(), row(3).slice(0, 100));
     assert.equal(rejected.file, '1.csv');
@@ -392,7 +387,7 @@ describe('worker', () => {
       await server.restart('immediate');
       client = await connectStorage(server.connectionOptions);
     }
-    await until(async () => (await stored()).length >= 8_000, 'all rows');
+    await sees(async () => (await stored()).length >= 8_000, 'all rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
     assert.deepEqual(
       numbers,
@@ -406,7 +401,7 @@ describe('worker', () => {
     const spec = await addStream('start');
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 2, 'the first rows');
+    await sees(async () => (await stored()).length === 2, 'the first rows');
     // The first batch waits for its day; one of the next day does not.
     const locker = await connectStorage(server.connectionOptions);
     await locker.query('BEGIN; LOCK TABLE pgsluice.record_20261120 IN ACCESS EXCLUSIVE MODE');
@@ -420,15 +415,15 @@ describe('worker', () => {
       return rows.map(({ pid }) => pid);
     };
     try {
-      await until(async () => (await backends(`wait_event_type = 'Lock'`)).length > 0, 'a batch that waits');
-      await until(async () => (await backends(`state = 'idle in transaction'`)).length > 0, 'a copied batch');
+      await sees(async () => (await backends(`wait_event_type = 'Lock'`)).length > 0, 'a batch that waits');
+      await sees(async () => (await backends(`state = 'idle in transaction'`)).length > 0, 'a copied batch');
       await sleep(300);
       const [first] = await backends(`wait_event_type = 'Lock'`);
       await client.query('SELECT pg_terminate_backend($1)', [first]);
     } finally {
       await locker.end();
     }
-    await until(async () => (await stored()).length >= 5_000, 'all rows');
+    await sees(async () => (await stored()).length >= 5_000, 'all rows');
     const numbers = (await stored()).map(({ session_line_num: n }) => Number(n)).toSorted((a, b) => a - b);
     assert.deepEqual(
       numbers,
@@ -462,10 +457,10 @@ describe('worker', () => {
     const spec = await addStream('start');
     const worker = await startWorker();
     worker.handle({ type: 'assign', stream: spec });
-    await until(async () => (await stored()).length === 10, 'the first rows');
+    await sees(async () => (await stored()).length === 10, 'the first rows');
     await raiseEpochs(client, [spec.streamId]);
     appendFileSync(join(dir, '1.csv'), rows(10, 20));
-    await until(() => messages.some(message => message.type === 'released' && message.fenced), 'released');
+    await sees(() => messages.some(message => message.type === 'released' && message.fenced), 'released');
     assert.equal((await stored()).length, 10);
   });
 });
