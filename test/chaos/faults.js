@@ -3,7 +3,7 @@
  * or false when there was nothing to hurt just now. Kinds that hurt the same thing name it, so that they do not overlap:
  * a fault whose thing is still broken is passed over.
  */
-import { linkSync, mkdirSync, rmSync, statfsSync, statSync, writeFileSync } from 'node:fs';
+import { linkSync, mkdirSync, rmSync, statSync } from 'node:fs';
 import { basename, join } from 'node:path';
 import { csvFiles } from '../helpers/conservation.js';
 import { descendants, processesWith } from '../helpers/daemon.js';
@@ -16,8 +16,7 @@ import { secondDaemon } from './second-daemon.js';
 /** @typedef {{ thing: string, hurt: (world: World, random: Random) => Promise<Hurt> | Hurt }} Fault */
 
 const COMMAND_MAX_MS = 60_000;
-/** Left on a disk that is full. */
-const LEFT_BYTES = 64 * 1024;
+const FILL_TRIES = 20;
 
 const shortMs = (/** @type {Random} */ random) => random.between(500, 4_000);
 /** Longer than silence is endured without a word. */
@@ -178,18 +177,19 @@ export const FAULTS = {
     thing: 'storage',
     hurt(world, random) {
       if (world.disk === null) return false;
-      const { bavail, bsize } = statfsSync(world.disk);
-      const filler = join(world.disk, 'filler');
-      try {
-        writeFileSync(filler, Buffer.alloc(Math.max(0, bavail * bsize - LEFT_BYTES)));
-      } catch (error) {
-        // PostgreSQL has taken of it meanwhile: it is full all the same.
-        if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ENOSPC') throw error;
+      for (let tries = 1; ; tries += 1) {
+        try {
+          world.fillDisk();
+          break;
+        } catch (error) {
+          // PostgreSQL has taken of it between the look and the change.
+          if (tries === FILL_TRIES) throw error;
+        }
       }
       return {
         ms: random.between(1_000, 5_000),
         async heal() {
-          rmSync(filler);
+          world.emptyDisk();
           // PostgreSQL itself may have ended: it panics when it cannot write its WAL.
           await world.storage.start();
         },

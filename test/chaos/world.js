@@ -10,7 +10,7 @@
  *   text        the text log      sshd two, transport openssh
  */
 import { execFileSync } from 'node:child_process';
-import { chmodSync, mkdirSync, mkdtempSync, rmSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, statfsSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -26,7 +26,9 @@ import { TextLog } from './text-log.js';
 /** @typedef {import('../helpers/sshd.js').Sshd} Sshd */
 
 const LOAD_PER_SECOND = 150;
-const DISK = '600m';
+const DISK_BYTES = 4 * 1024 ** 3; // more than a run stores; memory is taken as it is used
+/** Left on a disk that is full. */
+const LEFT_BYTES = 64 * 1024;
 const COMMAND_RETRY_MS = 500;
 
 export class World {
@@ -189,13 +191,28 @@ export class World {
     ]);
   }
 
+  /** The storage's disk is as large as what is on it. Throws when it has just grown. */
+  fillDisk() {
+    if (this.disk === null) return;
+    const { blocks, bfree, bsize } = statfsSync(this.disk);
+    this.#resizeDisk((blocks - bfree) * bsize + LEFT_BYTES);
+  }
+
+  emptyDisk() {
+    this.#resizeDisk(DISK_BYTES);
+  }
+
+  /** @param {number} bytes */
+  #resizeDisk(bytes) {
+    execFileSync('mount', ['-o', `remount,size=${bytes}`, this.disk ?? ''], { stdio: 'ignore' });
+  }
+
   #mountDisk() {
     const path = join(this.dir ?? '', 'disk');
     mkdirSync(path);
     try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK},mode=0755`, 'pgsluice-chaos', path], {
-        stdio: 'ignore',
-      });
+      const options = `size=${DISK_BYTES},mode=0755`;
+      execFileSync('mount', ['-t', 'tmpfs', '-o', options, 'pgsluice-chaos', path], { stdio: 'ignore' });
     } catch {
       return;
     }
