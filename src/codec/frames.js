@@ -7,6 +7,9 @@
  *   F INODE DEVICE OFFSET STATE NAME                the D frames that follow are of this file, from OFFSET;
  *                                                   STATE new | known | shrunk
  *   D OFFSET LENGTH \n LENGTH bytes                 bytes of the open file
+ *   T OFFSET LENGTH \n LENGTH bytes                 the same, but only if K comes next: else the file was truncated while
+ *                                                   it was read, and these are bytes of something else
+ *   K OFFSET                                        the bytes of T, which end there, hold
  *   I OFFSET                                        looked at the open file again: nothing came after OFFSET
  *   H CLOCK OFFSET SIZE BEHIND                      heartbeat: of the open file, and unread bytes outside it
  *   G INODE                                         this known file is not there (any more)
@@ -18,12 +21,13 @@
  *   W CODE TEXT                                     waiting: missing | unreadable | compressed
  *   X CODE TEXT                                     the follower gives up: tool | moved | renew
  *
- * Bytes come in pieces of any size, cut anywhere. The decoder keeps at most one header line; the bytes of a log are
- * handed on as views of the input, valid only during the call. Throws FOLLOWER_PROTOCOL on anything else.
+ * Bytes come in pieces of any size, cut anywhere. The decoder keeps at most one header line and the bytes of one T; those
+ * of D are handed on as views of the input, valid only during the call. Throws FOLLOWER_PROTOCOL on anything else.
  */
 import { PgsluiceError } from '../base/errors.js';
 
 const HEADER_MAX_BYTES = 4608; // a name has at most 255 bytes, a path in a message 4096
+const TENTATIVE_MAX_BYTES = 65_536;
 const NEWLINE = 10;
 
 /**
@@ -56,6 +60,8 @@ const patterns = {
   B: /^B$/,
   F: new RegExp(`^F ${INODE} ([0-9]{1,20}) ${NUMBER} (new|known|shrunk) (.+)$`, 's'),
   D: new RegExp(`^D ${NUMBER} ${NUMBER}$`),
+  T: new RegExp(`^T ${NUMBER} ${NUMBER}$`),
+  K: new RegExp(`^K ${NUMBER}$`),
   H: new RegExp(`^H ${NUMBER} ${NUMBER} ${NUMBER} ${NUMBER}$`),
   I: new RegExp(`^I ${NUMBER}$`),
   G: new RegExp(`^G ${INODE}$`),
@@ -73,6 +79,8 @@ export class FrameDecoder {
   #headerLength = 0;
   #bytesLeft = 0;
   #offset = 0;
+  /** of T, until K comes @type {Buffer | null} */
+  #tentative = null;
   #onFrame;
   #onBytes;
 
@@ -88,7 +96,7 @@ export class FrameDecoder {
 
   /** True between two frames: the input may end here without a frame having been cut. */
   get idle() {
-    return this.#headerLength === 0 && this.#bytesLeft === 0;
+    return this.#headerLength === 0 && this.#bytesLeft === 0 && this.#tentative === null;
   }
 
   /** @param {Uint8Array} chunk */
@@ -97,10 +105,12 @@ export class FrameDecoder {
     while (position < chunk.length) {
       if (this.#bytesLeft > 0) {
         const end = Math.min(chunk.length, position + this.#bytesLeft);
+        const bytes = chunk.subarray(position, end);
         const offset = this.#offset;
-        this.#bytesLeft -= end - position;
-        this.#offset += end - position;
-        this.#onBytes(chunk.subarray(position, end), offset);
+        this.#offset += bytes.length;
+        if (this.#tentative) this.#tentative.set(bytes, this.#tentative.length - this.#bytesLeft);
+        this.#bytesLeft -= bytes.length;
+        if (!this.#tentative) this.#onBytes(bytes, offset);
         position = end;
         continue;
       }
@@ -133,14 +143,24 @@ export class FrameDecoder {
       );
     }
     const [, a = '', b = '', c = '', d = '', e = '', f = '', g = ''] = match;
+    if ((header[0] === 'K') !== (this.#tentative !== null))
+      throw new PgsluiceError(
+        'FOLLOWER_PROTOCOL',
+        header[0] === 'K'
+          ? 'bytes hold that were not sent'
+          : 'bytes that may not hold, and nothing more of them',
+      );
     switch (header[0]) {
-      case 'D': {
-        const length = Number(b);
-        if (length === 0) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a frame of 0 bytes');
-        this.#offset = Number(a);
-        this.#bytesLeft = length;
+      case 'D':
+        return this.#expectBytes(Number(a), Number(b));
+      case 'T':
+        this.#expectBytes(Number(a), Number(b));
+        if (this.#bytesLeft > TENTATIVE_MAX_BYTES)
+          throw new PgsluiceError('FOLLOWER_PROTOCOL', `${this.#bytesLeft} bytes that may not hold`);
+        this.#tentative = Buffer.allocUnsafe(this.#bytesLeft);
         return;
-      }
+      case 'K':
+        return this.#onKept(Number(a));
       case 'V':
         return this.#onFrame({ type: 'hello', version: Number(a), clock: Number(b) });
       case 'S':
@@ -192,5 +212,21 @@ export class FrameDecoder {
       default:
         return this.#onFrame({ type: 'failed', code: a, text: b });
     }
+  }
+
+  /** @param {number} offset @param {number} length */
+  #expectBytes(offset, length) {
+    if (length === 0) throw new PgsluiceError('FOLLOWER_PROTOCOL', 'a frame of 0 bytes');
+    this.#offset = offset;
+    this.#bytesLeft = length;
+  }
+
+  /** @param {number} end offset after the bytes of T */
+  #onKept(end) {
+    const bytes = this.#tentative ?? Buffer.alloc(0);
+    if (end !== this.#offset)
+      throw new PgsluiceError('FOLLOWER_PROTOCOL', `bytes up to ${end} hold, but ${this.#offset} was sent`);
+    this.#tentative = null;
+    this.#onBytes(bytes, end - bytes.length);
   }
 }

@@ -11,6 +11,7 @@ nl='
 '
 blank=" 	$nl"
 frame_max=8388608   # bytes a frame: a heartbeat can follow within a second on any usable line
+tentative_max=65536 # bytes that the other side holds until they are said to hold
 sum_max=512         # bytes of head and tail that identify a file
 no_sum=4294967295   # cksum of nothing
 beat_max=4          # seconds between heartbeats, so that two are never 5 s apart

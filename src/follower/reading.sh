@@ -275,11 +275,35 @@ check_position() {
   [ "$position" = "$off" ] || exit 1
 }
 
-# Sends the open file up to offset $1, after a look whether it still holds what was sent last: a log that was truncated
-# and written again may be longer than before. All sums are taken before, since it may be truncated at any time.
+# Sends the open file up to offset $1. False when it does not hold any more what was sent last.
+# The first bytes are said to hold only when the file, after they were read, still ends there as it did before: a log may
+# be truncated and written again between a look and the read. What is further on it would have to outgrow meanwhile.
 send() {
   [ "$off" -lt "$1" ] || return 0
-  end=$1 part=$sum_max
+  goal=$1 end=$((off + tentative_max))
+  [ $end -le "$goal" ] || end=$goal
+  look_before || return 1
+  n=$((end - off))
+  say "T $off $n"
+  read_bytes
+  set -- $(sum_of /proc/self/fd/3 '' $((end - tail_length)) $tail_length)
+  [ "$1" = "$tail_sum" ] || exit 1
+  say "K $off"
+  [ "$off" -lt "$goal" ] || return 0
+  end=$goal
+  look_before || return 1
+  while [ "$off" -lt "$end" ]; do
+    n=$((end - off))
+    [ $n -le $frame_max ] || n=$frame_max
+    say "D $off $n"
+    read_bytes
+  done
+}
+
+# Takes all sums of the open file up to offset end before that is read, since it may be truncated at any time. False when
+# it does not hold any more what was sent last: a log that was truncated and written again may be longer than before.
+look_before() {
+  part=$sum_max
   [ $part -le "$end" ] || part=$end
   if [ $head_length -lt $sum_max ]; then new_text=$(text_of /proc/self/fd/3 ''); fi
   set -- $(
@@ -290,13 +314,12 @@ send() {
   [ "$1 $2 $4" = "$tail_sum $tail_length $part" ] || return 1
   tail_sum=$3 tail_length=$part
   if [ $head_length -lt $sum_max ]; then head_length=$part head_sum=$5 head_text=$new_text; fi
-  while [ "$off" -lt "$end" ]; do
-    n=$((end - off))
-    [ $n -le $frame_max ] || n=$frame_max
-    say "D $off $n"
-    [ $n -lt 65536 ] || dd bs=65536 count=$((n / 65536)) <&3 2>/dev/null || exit 1
-    [ $((n % 65536)) -eq 0 ] || dd bs=$((n % 65536)) count=1 <&3 2>/dev/null || exit 1
-    off=$((off + n)) sent=1
-    check_position
-  done
+}
+
+# The next n bytes of the open file.
+read_bytes() {
+  [ $n -lt 65536 ] || dd bs=65536 count=$((n / 65536)) <&3 2>/dev/null || exit 1
+  [ $((n % 65536)) -eq 0 ] || dd bs=$((n % 65536)) count=1 <&3 2>/dev/null || exit 1
+  off=$((off + n)) sent=1
+  check_position
 }

@@ -15,7 +15,7 @@ const WORDS = [
   'ERROR:  ', 'LOG:  ', 'DETAIL:  ', 'HINT:  ', 'QUERY:  ', 'CONTEXT:  ', 'STATEMENT:  ', 'LOCATION:  ',
   'BACKTRACE:  ', 'ОШИБКА:  ', 'ПОДРОБНОСТИ:  ', 'FEHLER:  ', 'duration: ', ' ms', ' ms  statement: ',
   ' at character 7', ' at character 99999999999', 'ERROR:  42P01: ', '%', '[', ']: ', '[unknown]', '@', '(5432)',
-  'D 0 4\n', 'D 0 99999999\n', 'J s=1;i=2;b=3\n', 'Q 0 1\n', '__CURSOR=', 'MESSAGE=', 'MESSAGE\n', 'B\n', 'E\n',
+  'D 0 4\n', 'D 0 99999999\n', 'T 0 4\n', 'K 4\n', 'J s=1;i=2;b=3\n', 'Q 0 1\n', '__CURSOR=', 'MESSAGE=', 'MESSAGE\n', 'B\n', 'E\n',
 ].map(word => Buffer.from(word, /[^\0-\xff]/.test(word) ? 'utf8' : 'latin1')); // prettier-ignore
 
 const MARK = /~k[0-9a-z]{6}~/g;

@@ -193,8 +193,10 @@ function frames(random) {
       'X moved',
     ]);
     if (random.oneIn(2) && data.length > 0) {
-      parts.push(Buffer.from(`D ${offset} ${data.length}\n`), data);
+      const tentative = random.oneIn(2);
+      parts.push(Buffer.from(`${tentative ? 'T' : 'D'} ${offset} ${data.length}\n`), data);
       offset += data.length;
+      if (tentative) parts.push(Buffer.from(`K ${offset}\n`));
     } else {
       parts.push(Buffer.from(`${header}\n`));
     }

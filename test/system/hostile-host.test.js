@@ -36,6 +36,8 @@ const REFUSED = {
   'bytes before a file': /before the name/,
   'bytes at another place': /bytes at 100 of a\.csv, expected 0/,
   'bytes again': /bytes at 0 of a\.csv, expected 2/,
+  'too many bytes that may not hold': /\d+ bytes that may not hold/,
+  'bytes that may not hold, and others': /bytes that may not hold, and nothing more/,
   'no bytes': /0 bytes/,
   'a negative length': /not a frame/,
   'a length of 30 digits': /not a frame/,

@@ -197,7 +197,7 @@ for (const shell of shells) {
         followerInput({ ...everything(join(dir, 'one', 'a.log')), known }),
         { until: '\nH ' },
       );
-      assert.match(stdout, /^D 0 6\na log$/m);
+      assert.match(stdout, /^T 0 6\na log\nK 6$/m);
       assert.doesNotMatch(stdout, /ecret/);
     });
 

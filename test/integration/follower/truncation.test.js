@@ -1,8 +1,8 @@
 /**
  * A log that copytruncate takes away at the worst moments: while the follower compares it with its copy, after its bytes
  * were found to be those that were sent and before they are held against those of the copy; and between the listing of
- * the files, when there was no copy yet, and the look at the log. Real tools; one that is asked at that moment does the
- * copy or the truncation first.
+ * the files, when there was no copy yet, and the look at the log; and between the look and the read, when it has as much
+ * again by then. Real tools; one that is asked at that moment does the copy or the truncation first.
  */
 import assert from 'node:assert/strict';
 import { execFileSync } from 'node:child_process';
@@ -18,6 +18,7 @@ import {
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { after, before, test } from 'node:test';
+import { setTimeout as sleep } from 'node:timers/promises';
 import { FollowerRun, known } from '../../helpers/follower.js';
 import { testShells } from '../../helpers/shells.js';
 
@@ -104,4 +105,42 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
       await run.stop();
     }
   });
+}
+
+for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
+  for (const before of [lines('one'), '']) {
+    test(`${shell.name}: ${before ? 'a known log' : 'a new log'}, between the look and the read`, async () => {
+      const place = mkdtempSync(join(dir, 'l-'));
+      const bin = mkdtempSync(join(dir, 'b-'));
+      const [log, copy, armed] = [join(place, 'x.log'), join(place, 'x.log.1'), join(bin, 'armed')];
+      const unread = lines('unread');
+      const next = lines('two').repeat(3);
+      const dd = execFileSync('sh', ['-c', 'command -v dd'], { encoding: 'utf8' }).trim();
+      const rotate = `[ "$*" != 'bs=${unread.length} count=1' ] || ! [ -e '${armed}' ] || { cp '${log}' '${copy}'; cp '${armed}' '${log}'; rm '${armed}'; }`;
+      writeFileSync(join(bin, 'dd'), `#!/bin/sh\n${rotate}\nexec ${dd} "$@"\n`, { mode: 0o755 });
+      writeFileSync(log, before + unread);
+      writeFileSync(armed, next);
+      const position = before ? [known(log, Buffer.from(before), before.length)] : [];
+      const start = () =>
+        new FollowerRun(
+          { ...shell, path: `${bin}:${shell.path}` },
+          { path: log, format: 'plain', from: 'none', known: position },
+        );
+      const first = start();
+      await Promise.race([first.exited, sleep(5_000)]);
+      await first.stop();
+      assert.equal(existsSync(armed), false, 'it was rotated');
+      const second = start();
+      const bytes = (/** @type {string} */ name) => String(second.bytes(name));
+      try {
+        await second.until(() => bytes('x.log').endsWith(next), 'what came after it');
+        const beats = () => second.frames.filter(({ type }) => type === 'heartbeat').length;
+        await second.until(() => beats() >= 2, 'two more looks');
+        assert.equal(String(first.bytes('x.log')), '');
+        assert.equal(bytes('x.log.1') + bytes('x.log'), unread + next);
+      } finally {
+        await second.stop();
+      }
+    });
+  }
 }

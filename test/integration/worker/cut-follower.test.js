@@ -84,6 +84,8 @@ const NEWLINE = 10;
 const GARBAGE = [
   'D 0 999999999999999\n',
   'D 160 160\n',
+  'T 160 160\n',
+  'K 160\n',
   'F 1 1 0 new other.csv\n',
   'H 1 -5 0 0\n',
   `${'9'.repeat(5_000)}`,

@@ -11,7 +11,8 @@ const STREAM = Buffer.concat([
   Buffer.from('F 13 2049 0 new a.csv\n'),
   Buffer.from('D 0 12\nD 12 3\nF 1\n\n'),
   Buffer.from('D 12 1\n\n'),
-  Buffer.from('H 1795000001 13 20 7\n'),
+  Buffer.from('T 13 7\nK 20\nT K 20\n'),
+  Buffer.from('H 1795000001 20 20 7\n'),
   Buffer.from('F 18446744073709551615 2049 9007199254740 known -x \xc3\xa9\n', 'latin1'),
   Buffer.from('D 9007199254740 1\n\x00'),
   Buffer.from('G 12\n'),
@@ -35,7 +36,8 @@ const FRAMES = [
   { type: 'file', inode: '13', device: '2049', offset: 0, state: 'new', name: 'a.csv' },
   { bytes: 'D 12 3\nF 1\n\n', offset: 0 },
   { bytes: '\n', offset: 12 },
-  { type: 'heartbeat', clock: 1795000001, offset: 13, size: 20, behind: 7 },
+  { bytes: 'K 20\nT ', offset: 13 },
+  { type: 'heartbeat', clock: 1795000001, offset: 20, size: 20, behind: 7 },
   {
     type: 'file',
     inode: '18446744073709551615',
@@ -67,10 +69,10 @@ function decode(chunks) {
   return { seen, idle: decoder.idle };
 }
 
-/** The two D frames that follow each other are one run of bytes. */
+/** The frames of bytes that follow each other are one run of bytes. */
 const JOINED = FRAMES.flatMap((frame, index) => {
-  if (index === 5) return [];
-  return index === 4 ? [{ bytes: 'D 12 3\nF 1\n\n\n', offset: 0 }] : [frame];
+  if (index === 5 || index === 6) return [];
+  return index === 4 ? [{ bytes: 'D 12 3\nF 1\n\n\nK 20\nT ', offset: 0 }] : [frame];
 });
 
 test('every frame, in one piece', () => {
@@ -93,6 +95,20 @@ test('it is idle between frames only', () => {
   assert.equal(decode([Buffer.from('V 1 1\nF 1')]).idle, false);
   assert.equal(decode([Buffer.from('D 0 3\nab')]).idle, false);
   assert.equal(decode([Buffer.from('D 0 3\nabc')]).idle, true);
+  assert.equal(decode([Buffer.from('T 0 3\nabc')]).idle, false);
+  assert.equal(decode([Buffer.from('T 0 3\nabcK 3\n')]).idle, true);
+});
+
+test('tentative bytes are told of when they are said to hold, and not before', () => {
+  const most = 'x'.repeat(65_536);
+  for (const [text, rest] of [
+    ['T 5 3\nabc', 'K 8\n'],
+    [`T 5 65536\n${most}K 65541`, '\n'],
+  ]) {
+    assert.deepEqual(decode([Buffer.from(text)]).seen, []);
+    const bytes = text.startsWith('T 5 3') ? 'abc' : most;
+    assert.deepEqual(decode([Buffer.from(text), Buffer.from(rest)]).seen, [{ bytes, offset: 5 }]);
+  }
 });
 
 for (const [what, text] of [
@@ -112,6 +128,12 @@ for (const [what, text] of [
   ['an inode that no file system has', `G ${'9'.repeat(21)}\n`],
   ['a device that no host has', `F 1 ${'9'.repeat(21)} 0 new a\n`],
   ['a header without end', 'x'.repeat(5000)],
+  ['more than may be tentative', 'T 0 65537\n'],
+  ['tentative bytes of which nothing more is said', 'T 0 1\nxH 1 1 1 1\n'],
+  ['tentative bytes after tentative ones', 'T 0 1\nxT 1 1\nx'],
+  ['tentative bytes that hold elsewhere', 'T 0 1\nxK 2\n'],
+  ['a word of tentative bytes that were not sent', 'K 0\n'],
+  ['the same twice', 'T 0 1\nxK 1\nK 1\n'],
 ]) {
   test(`${what} is not a frame`, () => {
     assert.throws(() => decode([Buffer.from(text)]), { code: 'FOLLOWER_PROTOCOL' });
