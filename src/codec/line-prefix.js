@@ -239,13 +239,15 @@ export class LinePrefix {
       const after = this.#run(bytes, textEnd, end, step + 1, isMessage);
       if (after < 0) continue;
       if (nextByte === AT && this.#users[step] === 1) {
-        // user@database: names with an @ in them are those of users, so the last one that gives the same message.
+        // user@database: names with an @ in them are those of users, so the last one that gives the same message, and
+        // the same session: a line that ends at %q is of a process without a user.
+        const stop = this.#stop;
         let tried = false;
         let later = after - 1;
         for (; later > textEnd; later -= 1) {
           if (bytes[later] !== AT) continue;
           tried = true;
-          if (this.#run(bytes, later, end, step + 1, isMessage) === after) break;
+          if (this.#run(bytes, later, end, step + 1, isMessage) === after && this.#stop === stop) break;
         }
         if (later > textEnd) textEnd = later;
         else if (tried) this.#run(bytes, textEnd, end, step + 1, isMessage);

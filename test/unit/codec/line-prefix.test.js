@@ -310,3 +310,8 @@ test('connection_from', () => {
     assert.equal(into.toString('latin1', end), '#'.repeat(40 - end));
   }
 });
+
+test('an @ that would end the line at %q is no part of a user, whom only a session has', () => {
+  const values = { ...VALUES, u: 'a', i: 'SELECT' };
+  check('%u@%q%t %i@', values, { u: 'a', t: values.t, i: 'SELECT' });
+});
