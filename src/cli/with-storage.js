@@ -16,8 +16,11 @@ const SQLSTATE = /^(?=.*\d)[0-9A-Z]{5}$/;
 const LOST_MESSAGE = /^Connection terminated|^Client has encountered a connection error/;
 const LOST_CODES = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT']);
 
-/** SQLSTATE classes that may pass by themselves: connection, rollback, resources, not in state, operator, system. */
-const PASSING_CLASS = /^(?:08|40|53|55|57|58)/;
+/**
+ * SQLSTATEs that may pass by themselves: read-only (a standby), and the classes connection, rollback, resources, not in
+ * state, operator, system.
+ */
+const PASSING = /^(?:08|25006|40|53|55|57|58)/;
 
 /**
  * @template T
@@ -63,7 +66,7 @@ function coded(error, where) {
   const code = 'code' in error ? String(error.code) : '';
   const message = `storage: ${error.message} (${where})`;
   if (SQLSTATE.test(code)) {
-    const kind = PASSING_CLASS.test(code) ? 'STORAGE_UNREACHABLE' : 'STORAGE_UNFIT';
+    const kind = PASSING.test(code) ? 'STORAGE_UNREACHABLE' : 'STORAGE_UNFIT';
     return new PgsluiceError(kind, message, { cause: error });
   }
   const lost = LOST_CODES.has(code) || LOST_MESSAGE.test(error.message);

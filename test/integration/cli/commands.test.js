@@ -64,6 +64,19 @@ test('a storage that is newer, unfit or away', async t => {
   failed(await pgsluice(['init', '--config', config]), 1, /database "nowhere" does not exist/);
 });
 
+test('a storage that is read-only, such as a standby, passes for one that is away', async t => {
+  const { run, query } = await storage.fresh();
+  assert.equal((await run('init')).code, 0);
+  const hosts = join(await directoryFor(t), 'hosts');
+  const host = { name: 'db1', transport: 'local', streams: [{ path: '/var/log/x.log' }] };
+  await writeFile(hosts, `${JSON.stringify(host)}\n`);
+  const [{ name }] = (await query('SELECT current_database() AS name')).rows;
+  await query(`ALTER DATABASE "${name}" SET default_transaction_read_only = on`);
+  failed(await run('host', 'import', hosts), 3, /cannot execute .* in a read-only transaction/);
+  await storage.postgres.query(`ALTER DATABASE "${name}" RESET ALL`);
+  assert.equal((await run('host', 'import', hosts)).code, 0);
+});
+
 test('a role that may do nothing is told so, in one line', async t => {
   await storage.postgres.query('CREATE ROLE nobody LOGIN');
   const dir = await directoryFor(t);
