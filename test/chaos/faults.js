@@ -15,7 +15,7 @@ import { secondDaemon } from './second-daemon.js';
 /** @typedef {{ heal: () => unknown, ms: number } | null | false} Hurt */
 /** @typedef {{ thing: string, hurt: (world: World, random: Random) => Promise<Hurt> | Hurt }} Fault */
 
-const COMMAND_MAX_MS = 60_000;
+const COMMAND_MAX_MS = 150_000; // the storage may be away again and again
 const FILL_TRIES = 20;
 
 const shortMs = (/** @type {Random} */ random) => random.between(500, 4_000);

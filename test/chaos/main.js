@@ -22,7 +22,7 @@ import { World } from './world.js';
 
 const DEFAULT_SECONDS = 60;
 const SEED_LIMIT = 2 ** 32;
-const HEAL_MAX_MS = 120_000;
+const HEAL_MAX_MS = 180_000;
 const SAY_MS = 10_000;
 
 /** @typedef {{ at: number, kind: string, outcome: string }} Happened */
