@@ -86,6 +86,18 @@ export async function startPostgres({
 
   /** Starts the server again after halt() or kill(); does nothing while it runs. */
   async function start() {
+    for (const end = Date.now() + READY_TIMEOUT_MS; ; await sleep(POLL_MS)) {
+      try {
+        await startNow();
+        return;
+      } catch (error) {
+        // The sessions of a server that was killed end by themselves, soon.
+        if (!/pre-existing shared memory block/.test(String(error)) || Date.now() > end) throw error;
+      }
+    }
+  }
+
+  async function startNow() {
     if (isAlive(server)) return;
     const log = await open(serverLog, 'a');
     const { size } = await log.stat();
