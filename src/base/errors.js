@@ -22,7 +22,7 @@ export const ERRORS = {
   OUTPUT_FAILED: { class: 'stop', exit: 1, about: 'what a command prints cannot be written' },
   DIRECTORY_UNUSABLE: { class: 'stop', exit: 1, about: 'a data or runtime directory cannot be used' },
   NOT_SUPPORTED: { class: 'stop', exit: 1, about: 'this version cannot do that' },
-  STORAGE_UNREACHABLE: { class: 'retry', exit: 3, about: 'the storage PostgreSQL does not answer' },
+  STORAGE_UNREACHABLE: { class: 'retry', exit: 3, about: 'the storage does not answer, or cannot serve now' },
   STORAGE_UNFIT: { class: 'stop', exit: 1, about: 'the storage answers but cannot be used' },
   STORAGE_SCHEMA_NEWER: { class: 'stop', exit: 1, about: 'the schema is newer than this program' },
   EMBEDDED_FAILED: { class: 'stop', exit: 3, about: 'the embedded PostgreSQL did not start' },

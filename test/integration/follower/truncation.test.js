@@ -37,18 +37,48 @@ after(() => {
   rmSync(dir, { recursive: true });
 });
 
+/**
+ * Places for one test: a log, its copy, and a directory of tools, one of which does something first, once.
+ * @param {string} name of the log
+ */
+function stage(name) {
+  const place = mkdtempSync(join(dir, 'l-'));
+  const bin = mkdtempSync(join(dir, 'b-'));
+  const armed = join(bin, 'armed');
+  return {
+    place,
+    bin,
+    log: join(place, name),
+    copy: join(place, `${name}.1`),
+    armed,
+    /**
+     * @param {string} tool
+     * @param {string} when its arguments are like this pattern of the shell, and `armed` is there
+     * @param {string} action in the shell
+     */
+    trap: (tool, when, action) => {
+      const real = execFileSync('sh', ['-c', `command -v ${tool}`], { encoding: 'utf8' }).trim();
+      const first = `case "$*" in ${when}) ! [ -e '${armed}' ] || { ${action}; rm '${armed}'; } ;; esac`;
+      writeFileSync(join(bin, tool), `#!/bin/sh\n${first}\nexec ${real} "$@"\n`, { mode: 0o755 });
+    },
+  };
+}
+
+/** Whatever is to come has come then. @param {FollowerRun} run */
+async function twoMoreLooks(run) {
+  const beats = () => run.frames.filter(({ type }) => type === 'heartbeat').length;
+  const before = beats();
+  await run.until(() => beats() >= before + 2, 'two more looks');
+}
+
 // busybox runs its own dd and stat, whatever PATH says.
 for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
   // They wait more than they work.
   describe(`copytruncate under ${shell.name}`, { concurrency: true }, () => {
     for (const original of ['x.log', 'other.log']) {
       test(`${original === 'x.log' ? 'the open file' : 'a file that is not open'}`, async () => {
-        const place = mkdtempSync(join(dir, 'l-'));
-        const bin = mkdtempSync(join(dir, 'b-'));
-        const [log, copy, armed] = [join(place, original), join(place, `${original}.1`), join(bin, 'armed')];
-        const dd = execFileSync('sh', ['-c', 'command -v dd'], { encoding: 'utf8' }).trim();
-        const truncate = `case "$*" in *if=/proc/self/fd/5*skip=*) ! [ -e '${armed}' ] || { : >'${log}'; rm '${armed}'; } ;; esac`;
-        writeFileSync(join(bin, 'dd'), `#!/bin/sh\n${truncate}\nexec ${dd} "$@"\n`, { mode: 0o755 });
+        const { place, bin, log, copy, armed, trap } = stage(original);
+        trap('dd', '*if=/proc/self/fd/5*skip=*', `: >'${log}'`);
         writeFileSync(log, lines('one'));
         if (original !== 'x.log') writeFileSync(join(place, 'x.log'), '');
         const run = new FollowerRun(
@@ -69,9 +99,7 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
           await run.until(() => !existsSync(armed), 'the truncation');
           appendFileSync(log, lines('two'));
           await run.until(() => sent(original).endsWith(lines('two')), 'what came after it');
-          const beats = () => run.frames.filter(({ type }) => type === 'heartbeat').length;
-          const before = beats();
-          await run.until(() => beats() >= before + 2, 'two more looks');
+          await twoMoreLooks(run);
           assert.equal(sent(original, `${original}.1`), lines('one') + lines('two'));
         } finally {
           await run.stop();
@@ -80,12 +108,8 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
     }
 
     test(`a known log, between the listing and the look`, async () => {
-      const place = mkdtempSync(join(dir, 'l-'));
-      const bin = mkdtempSync(join(dir, 'b-'));
-      const [log, copy, armed] = [join(place, 'x.log'), join(place, 'x.log.1'), join(bin, 'armed')];
-      const stat = execFileSync('sh', ['-c', 'command -v stat'], { encoding: 'utf8' }).trim();
-      const rotate = `case "$*" in *'%i %s %d'*) ! [ -e '${armed}' ] || { cp '${log}' '${copy}'; : >'${log}'; rm '${armed}'; } ;; esac`;
-      writeFileSync(join(bin, 'stat'), `#!/bin/sh\n${rotate}\nexec ${stat} "$@"\n`, { mode: 0o755 });
+      const { bin, log, copy, armed, trap } = stage('x.log');
+      trap('stat', "*'%i %s %d'*", `cp '${log}' '${copy}'; : >'${log}'`);
       writeFileSync(log, lines('one') + lines('unread'));
       writeFileSync(armed, '');
       const sent = Buffer.from(lines('one'));
@@ -98,9 +122,7 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
         await run.until(() => !existsSync(armed), 'the rotation');
         appendFileSync(log, lines('two'));
         await run.until(() => bytes('x.log').endsWith(lines('two')), 'what came after it');
-        const beats = () => run.frames.filter(({ type }) => type === 'heartbeat').length;
-        const before = beats();
-        await run.until(() => beats() >= before + 2, 'two more looks');
+        await twoMoreLooks(run);
         assert.equal(bytes('x.log.1') + bytes('x.log'), lines('unread') + lines('two'));
       } finally {
         await run.stop();
@@ -109,14 +131,10 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
 
     for (const before of [lines('one'), '']) {
       test(`${before ? 'a known log' : 'a new log'}, between the look and the read`, async () => {
-        const place = mkdtempSync(join(dir, 'l-'));
-        const bin = mkdtempSync(join(dir, 'b-'));
-        const [log, copy, armed] = [join(place, 'x.log'), join(place, 'x.log.1'), join(bin, 'armed')];
+        const { bin, log, copy, armed, trap } = stage('x.log');
         const unread = lines('unread');
         const next = lines('two').repeat(3);
-        const dd = execFileSync('sh', ['-c', 'command -v dd'], { encoding: 'utf8' }).trim();
-        const rotate = `[ "$*" != 'bs=${unread.length} count=1' ] || ! [ -e '${armed}' ] || { cp '${log}' '${copy}'; cp '${armed}' '${log}'; rm '${armed}'; }`;
-        writeFileSync(join(bin, 'dd'), `#!/bin/sh\n${rotate}\nexec ${dd} "$@"\n`, { mode: 0o755 });
+        trap('dd', `'bs=${unread.length} count=1'`, `cp '${log}' '${copy}'; cp '${armed}' '${log}'`);
         writeFileSync(log, before + unread);
         writeFileSync(armed, next);
         const position = before ? [known(log, Buffer.from(before), before.length)] : [];
@@ -133,8 +151,7 @@ for (const shell of shells.filter(({ name }) => name !== 'busybox')) {
         const bytes = (/** @type {string} */ name) => String(second.bytes(name));
         try {
           await second.until(() => bytes('x.log').endsWith(next), 'what came after it');
-          const beats = () => second.frames.filter(({ type }) => type === 'heartbeat').length;
-          await second.until(() => beats() >= 2, 'two more looks');
+          await twoMoreLooks(second);
           assert.equal(String(first.bytes('x.log')), '');
           assert.equal(bytes('x.log.1') + bytes('x.log'), unread + next);
         } finally {
